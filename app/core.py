@@ -1,0 +1,226 @@
+"""The composition root: opens what the service needs, and closes it in reverse order.
+
+Everything that works with settings, database, channels and the world meets here, and nowhere else.
+"""
+
+import contextlib
+import os
+import random
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ValidationError
+
+from app.channels import AnyChannel, Draft, Outgoing, Wire, discover
+from app.domain.errors import SinksweepError
+from app.domain.ids import IdFactory
+from app.domain.model import DeliveryPolicy, Taken, TurnPolicy
+from app.domain.outcome import Outcome
+from app.engine.database import DatabaseOptions, open_pool
+from app.engine.loopback import store
+from app.engine.wake import Wakes
+from app.settings import Destination, Settings, resolve_secret
+from app.telemetry import Metrics, build_metrics
+from app.wire.addresses import AddressPolicy
+from app.wire.client import GuardedClient
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+
+
+class InvalidConfiguration(SinksweepError):
+    """The configuration is well formed and cannot work: one line for each thing that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One destination, ready to be sent to."""
+
+    name: str
+    settings: Destination
+    channel: AnyChannel
+    config: BaseModel
+
+    @property
+    def policy(self) -> DeliveryPolicy:
+        """When to try again here, and when to give up."""
+        return DeliveryPolicy(
+            attempts_max=self.settings.attempts_max,
+            age_seconds_max=self.settings.age_seconds_max,
+            backoff_seconds=self.settings.backoff_seconds,
+            backoff_seconds_max=self.settings.backoff_seconds_max,
+        )
+
+    def check(self, draft: Draft) -> None:
+        """Refuse a draft that could never be sent; raises `InvalidContent`."""
+        self.channel.check(draft, config=self.config)
+
+    async def send(self, taken: Taken, *, wire: Wire) -> Outcome:
+        """Make one attempt. Secrets are read now, so that a rotated one needs no restart."""
+        message = Outgoing(
+            id=taken.key,
+            key=taken.key,
+            destination=taken.destination,
+            queue=taken.queue,
+            conversation=taken.conversation,
+            recipient=taken.recipient,
+            headers=taken.headers,
+            content_type=taken.content_type,
+            body=taken.body,
+            sealed_at=taken.sealed_at,
+            expires_at=taken.expires_at,
+            attempt=taken.attempt,
+            attempted_at=taken.attempted_at,
+        )
+        return await self.channel.send(
+            message,
+            config=self.config,
+            secrets=[resolve_secret(pointer) for pointer in self.channel.secrets(self.config)],
+            wire=wire,
+            timeout_seconds=self.settings.timeout_seconds,
+        )
+
+
+class Draining:
+    """Whether the service is on its way out: it takes nothing new and ends every wait."""
+
+    def __init__(self) -> None:
+        self.started = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def when_started(self, callback: Callable[[], None]) -> None:
+        """Call back when the drain starts."""
+        self._callbacks.append(callback)
+
+    def start(self) -> None:
+        """Start once; again is harmless."""
+        if not self.started:
+            self.started = True
+            for callback in self._callbacks:
+                callback()
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What every entry point shares."""
+
+    settings: Settings
+    pool: "Pool"
+    wakes: Wakes
+    routes: Mapping[str, Route]
+    wire: Wire
+    metrics: Metrics
+    ids: IdFactory
+    jitter: random.Random
+    draining: Draining
+    # When each loop last finished a pass, on the monotonic clock, and how old that may get.
+    passes: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def turn_policies(self) -> Mapping[str, TurnPolicy]:
+        """The policy of each configured queue."""
+        return {
+            name: TurnPolicy(
+                attempts_max=queue.attempts_max,
+                releases_max=self.settings.limits.releases_max,
+                backoff_seconds=queue.backoff_seconds,
+                backoff_seconds_max=queue.backoff_seconds_max,
+            )
+            for name, queue in self.settings.queues.items()
+        }
+
+    @property
+    def delivery_policies(self) -> Mapping[str, DeliveryPolicy]:
+        """The policy of each configured destination."""
+        return {name: route.policy for name, route in self.routes.items()}
+
+
+def database_options(settings: Settings) -> DatabaseOptions:
+    """How to connect; raises `InvalidConfiguration` without a URL."""
+    if settings.database_url is None:
+        message = "database_url: set DATABASE_URL, or start `sinksweep dev`, which brings its own"
+        raise InvalidConfiguration(message)
+    return DatabaseOptions(
+        url=settings.database_url.get_secret_value(),
+        role=settings.database.role,
+        pool_max=settings.database.pool_max,
+        connect_seconds=settings.database.connect_seconds,
+        statement_timeout_ms=settings.database.statement_timeout_ms,
+        lock_timeout_ms=settings.database.lock_timeout_ms,
+        command_seconds_max=settings.database.command_seconds_max,
+    )
+
+
+def build_routes(settings: Settings) -> dict[str, Route]:
+    """Each destination with its channel's own configuration checked; raises `InvalidConfiguration`."""
+    channels = discover()
+    routes: dict[str, Route] = {}
+    problems: list[str] = []
+    for name, destination in settings.destinations.items():
+        channel = channels.get(destination.kind)
+        if channel is None:
+            known = ", ".join(sorted(channels))
+            problems.append(f"destinations.{name}.kind: unknown; known are {known}")
+            continue
+        try:
+            config = channel.Config.model_validate(dict(destination.options))
+        except ValidationError as error:
+            problems += [
+                f"destinations.{name}.{'.'.join(map(str, one['loc']))}: {one['msg']}"
+                for one in error.errors(include_url=False, include_input=False)
+            ]
+            continue
+        routes[name] = Route(name, destination, channel, config)
+    if problems:
+        raise InvalidConfiguration("\n".join(problems))
+    return routes
+
+
+@contextlib.asynccontextmanager
+async def open_core(settings: Settings, *, application_name: str) -> AsyncGenerator[Core]:
+    """Open everything for one process. The database may be away: then calls fail, and the start does not."""
+    options = database_options(settings)
+    routes = build_routes(settings)
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(
+            open_pool(options, application_name=application_name)
+        )
+        concurrency = [route.settings.concurrency_max for route in routes.values()]
+        client = await stack.enter_async_context(
+            GuardedClient(
+                AddressPolicy(settings.network.allow), connections_max=max(concurrency, default=1)
+            )
+        )
+        yield Core(
+            settings=settings,
+            pool=pool,
+            wakes=Wakes(options),
+            routes=routes,
+            wire=Wire(http=client, store=partial(_store, pool)),
+            metrics=build_metrics(),
+            ids=IdFactory(milliseconds=_unix_milliseconds, random_bytes=os.urandom),
+            jitter=random.Random(secrets.randbits(64)),
+            draining=Draining(),
+        )
+
+
+async def _store(pool: "Pool", message: Outgoing) -> int:
+    return await store(
+        pool,
+        key=message.key,
+        queue=message.queue,
+        conversation=message.conversation,
+        destination=message.destination,
+        content_type=message.content_type,
+        headers=message.headers,
+        body=message.body,
+    )
+
+
+def _unix_milliseconds() -> int:
+    """Only to make ids sort: nothing is decided by it."""
+    return time.time_ns() // 1_000_000

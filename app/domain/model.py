@@ -1,0 +1,277 @@
+"""The nouns of the main job as values: what verbs take, and what they answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from app.domain.outcome import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPolicy:
+    """What a queue says about its turns. The back-off is `backoff_seconds`, doubling to its maximum."""
+
+    attempts_max: int
+    releases_max: int
+    backoff_seconds: float
+    backoff_seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPolicy:
+    """What a destination says about its messages."""
+
+    attempts_max: int
+    age_seconds_max: float
+    backoff_seconds: float
+    backoff_seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One inbound to accept. `scope` is what its key is unique in; `not_before` wins over `delay_seconds`."""
+
+    scope: str
+    key: str
+    body_hash: bytes
+    queue: str
+    source: str
+    conversation: str | None
+    content_type: str
+    body: bytes
+    strict_json: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: str | None = None
+    priority: int = 0
+    delay_seconds: float = 0.0
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The handle of an inbound. `duplicate`: the key was known; `same_body`: and what came was what it stands for."""
+
+    inbound: UUID
+    turn: UUID
+    state: str
+    duplicate: bool
+    same_body: bool
+    key_expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """A wish for up to `turns_max` turns of one queue.
+
+    With `request_id` the claim may be repeated by the same principal; `parameters` is what must then be the same.
+    """
+
+    queue: str
+    agent: str
+    turns_max: int
+    lease_seconds: int
+    answer_bytes_max: int
+    code_version: str | None = None
+    principal: str = ""
+    request_id: str | None = None
+    parameters: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedInbound:
+    """One input of a claimed turn. `body` is None where the answer had no room for it."""
+
+    id: UUID
+    source: str
+    received_at: datetime
+    content_type: str
+    headers: Mapping[str, str]
+    metadata: str | None
+    body: bytes | None
+    strict_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """How an earlier attempt of a turn ended."""
+
+    attempt: int
+    ended: str
+    reason: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A turn under a lease. The token fences every write of its holder."""
+
+    turn: UUID
+    token: UUID
+    attempt: int
+    lease_expires_in_seconds: float
+    conversation: str | None
+    inbound: Sequence[ClaimedInbound]
+    history: Sequence[EndedAttempt]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The token no longer holds: why, and where the turn is now."""
+
+    reason: str
+    turn_state: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchTurn:
+    """There is no such turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    turn: UUID
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    lease_expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack:
+    """A turn handed back. `failed` counts the attempt and backs off; `final` ends the turn."""
+
+    turn: UUID
+    token: UUID
+    reason: str
+    delay_seconds: float = 0.0
+    failed: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMessage:
+    """One message of a set, checked and addressed. `hash` covers all that leaves."""
+
+    destination: str
+    recipient: str | None
+    conversation: str | None
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
+    delay_seconds: float
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealRequest:
+    """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one."""
+
+    turn: UUID
+    token: UUID
+    request_hash: bytes
+    messages: Sequence[DraftMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class SealedMessage:
+    id: UUID
+    key: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The set is recorded; `repeated` tells that it was before."""
+
+    state: str
+    payload_hash: str
+    messages: Sequence[SealedMessage]
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadySealed:
+    """This attempt has sealed another set: the hash of the first."""
+
+    payload_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many more messages a worker can start at one destination, and how long it may hold each."""
+
+    destination: str
+    count: int
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One message under a delivery lease: `attempt_id` fences its settling. Times are the database's."""
+
+    message: UUID
+    turn: UUID
+    attempt_id: UUID
+    attempt: int
+    attempts_used: int
+    may_have_arrived: bool
+    age_seconds: float
+    queue: str
+    conversation: str | None
+    destination: str
+    key: str
+    recipient: str | None
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
+    sealed_at: datetime
+    attempted_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a message goes after an attempt. `counted=False` gives the attempt back."""
+
+    state: str
+    delay_seconds: float = 0.0
+    counted: bool = True
+    may_have_arrived: bool = False
+    reason: str | None = None
+    receipt: str | None = None
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The verdict on one attempt."""
+
+    message: UUID
+    attempt_id: UUID
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of a settlement: `held` tells that its lease still held and the verdict was written."""
+
+    message: UUID
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A true delivery, by attempt: it holds whoever has the lease now."""
+
+    message: UUID
+    attempt_id: UUID
+    receipt: str | None
+    status: int | None

@@ -1,0 +1,56 @@
+"""What a delivery attempt can end in: a closed sum, so that nobody can forget a case.
+
+`Unknown` is what nobody else names: the request may have acted. Everything that certainly did not act and may act
+later is `RetryLater`; everything that will never act is `Rejected`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the other side said, safe to store: a status and a short excerpt, never a header with a credential."""
+
+    status: int
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The provider accepted the message. `receipt` is its own name for it, if it gave one."""
+
+    receipt: str | None = None
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLater:
+    """The message was certainly not acted upon, and may be later.
+
+    `after_seconds` is the earliest time the other side asked for. With `counted=False` the attempt costs age and no
+    attempt: the destination answered, and said when.
+    """
+
+    reason: str
+    after_seconds: float | None = None
+    counted: bool = True
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The message can never be accepted as it is."""
+
+    reason: str
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The request may have acted: cut after its first byte, timed out, or an answer nobody documented."""
+
+    reason: str
+    answer: Answer | None = None
+
+
+Outcome = Delivered | RetryLater | Rejected | Unknown

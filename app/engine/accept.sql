@@ -1,0 +1,122 @@
+-- name: accept_inbound
+-- One statement is the whole accept: the key decides, and everything else hangs on the keys that were new.
+-- A twin that is being accepted elsewhere makes the insert wait and then find its key. Keys and lanes are taken in
+-- sorted order; a lane's row is locked by its upsert, which sees its latest version whatever the snapshot says.
+with item as (
+    select
+        t.*,
+        coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)) as due_at
+    from unnest(
+        :positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[],
+        :queues::text[], :sources::text[], :conversations::text[], :content_types::text[], :headers::text[],
+        :metadatas::text[], :bodies::bytea[], :stricts::boolean[], :priorities::int[],
+        :delays::double precision[], :not_befores::timestamptz[]
+    ) as t (
+        position, scope, key, body_hash, inbound, turn,
+        queue, source, conversation, content_type, headers,
+        metadata, body, strict_json, priority,
+        delay_seconds, not_before
+    )
+),
+
+fresh_key as (
+    insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
+    select scope, key, body_hash, inbound, turn, sink.now(), sink.now() + make_interval(secs => :key_seconds)
+    from item
+    order by scope, key, position
+    on conflict do nothing
+    returning turn, expires_at
+),
+
+fresh as (
+    select
+        item.*,
+        fresh_key.expires_at,
+        item.due_at <= sink.now() as is_due,
+        row_number() over (
+            partition by item.queue, item.conversation, item.due_at <= sink.now() order by item.position
+        ) as nth
+    from fresh_key
+    inner join item using (turn)
+),
+
+in_lane as (
+    select queue, conversation, count(*) as turns, min(turn::text) filter (where nth = 1)::uuid as head
+    from fresh
+    where is_due and conversation is not null
+    group by queue, conversation
+    order by queue, conversation
+),
+
+lane as (
+    insert into sink.lane as l (queue, conversation, tail, holder)
+    select queue, conversation, turns, head from in_lane
+    on conflict (queue, conversation) do update
+    set tail = l.tail + excluded.tail, holder = coalesce(l.holder, excluded.holder)
+    returning l.queue, l.conversation, l.tail, l.holder
+),
+
+placed as (
+    select
+        fresh.*,
+        lane.tail - in_lane.turns + fresh.nth as lane_seq,
+        case
+            when not fresh.is_due then 'scheduled'
+            when fresh.conversation is null or lane.holder = fresh.turn then 'queued'
+            else 'waiting'
+        end as state
+    from fresh
+    left join in_lane
+        on fresh.is_due and in_lane.queue = fresh.queue and in_lane.conversation = fresh.conversation
+    left join lane on lane.queue = in_lane.queue and lane.conversation = in_lane.conversation
+),
+
+new_inbound as (
+    insert into sink.inbound (
+        id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+    )
+    select
+        inbound,
+        turn,
+        queue,
+        source,
+        conversation,
+        sink.now(),
+        content_type,
+        headers::jsonb,
+        metadata,
+        body,
+        strict_json
+    from placed
+),
+
+new_turn as (
+    insert into sink.turn (id, queue, conversation, lane_seq, priority, state, created_at, due_at, input_bytes)
+    select turn, queue, conversation, lane_seq, priority, state, sink.now(), due_at, octet_length(body)
+    from placed
+),
+
+noted as (
+    insert into sink.event (turn, verb, to_state)
+    select turn, 'accept', state
+    from placed
+    order by position
+)
+
+select position, inbound, turn, state, expires_at
+from placed;
+
+-- name: find_accepted
+-- What the keys that were known stand for, and where their turns are now. Needs a snapshot of its own: the twin that
+-- won may have committed after the accept began.
+select
+    item.position,
+    known.inbound,
+    known.turn,
+    coalesce(turn.state, known.last_state) as state,
+    known.expires_at,
+    known.body_hash = item.body_hash as same_body
+from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[])
+    as item (position, scope, key, body_hash)
+inner join sink.idempotency_key as known on known.scope = item.scope and known.key = item.key
+left join sink.turn on turn.id = known.turn;

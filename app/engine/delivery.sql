@@ -1,0 +1,127 @@
+-- name: lock_for_messages
+-- Lock the turns of these messages, then their delivery lanes, each in order. Comes before any lock on a message.
+with family as (
+    select turn, queue, conversation, destination from sink.outbox where id = any(:messages)
+),
+
+turns as materialized (
+    select t.id from sink.turn as t
+    where t.id in (select turn from family)
+    order by t.id
+    for no key update
+)
+
+select l.queue
+from sink.delivery_lane as l
+where
+    -- Counting the turns is what locks them first.
+    (select count(*) from turns) >= 0
+    and (l.queue, l.conversation, l.destination) in (
+        select queue, conversation, destination from family where conversation is not null
+    )
+order by l.queue, l.conversation, l.destination
+for no key update;
+
+-- name: leave_lanes
+-- Dead and unknown messages stop the later ones of their set in their lane and no other set: all of them leave the lane
+-- that they share with other sets, for good.
+update sink.outbox as o
+set left_lane = true
+from sink.outbox as stuck
+where
+    stuck.id = any(:stuck)
+    and o.turn = stuck.turn and o.seal = stuck.seal and o.destination = stuck.destination
+    and o.conversation is not distinct from stuck.conversation
+    and o.position >= stuck.position and not o.left_lane
+returning o.id;
+
+-- name: move_on
+-- What waited for messages that ended or left waits for the next open one before it, or for nothing: then its own
+-- pause begins.
+with follower as (
+    select f.id, f.turn, f.seal, f.position, f.queue, f.conversation, f.destination, f.place, f.left_lane, f.blocked_by
+    from sink.outbox as f
+    where f.blocked_by = any(:gone)
+),
+
+next as (
+    select
+        f.id,
+        f.blocked_by,
+        coalesce(
+            (
+                select o.id from sink.outbox as o
+                where
+                    o.turn = f.turn and o.seal = f.seal and o.position < f.position
+                    and o.destination = f.destination and o.conversation is not distinct from f.conversation
+                    and o.state <> 'delivered'
+                order by o.position desc limit 1
+            ),
+            (
+                select o.id from sink.outbox as o
+                where
+                    not f.left_lane
+                    and o.queue = f.queue and o.conversation = f.conversation and o.destination = f.destination
+                    and o.place < f.place
+                    and o.state in ('pending', 'sending') and not o.left_lane and o.conversation is not null
+                order by o.place desc limit 1
+            )
+        ) as blocker
+    from follower as f
+)
+
+update sink.outbox as o
+set
+    blocked_by = next.blocker,
+    due_at = case when next.blocker is null then sink.now() + make_interval(secs => o.delay_seconds) else o.due_at end,
+    due_since = case
+        when next.blocker is null then sink.now() + make_interval(secs => o.delay_seconds) else o.due_since
+    end
+from next
+where o.id = next.id and o.state = 'pending' and o.blocked_by is distinct from next.blocker
+returning o.id;
+
+-- name: settle_turns
+-- A turn is replied when every message of its set is delivered, undelivered when nothing of the set can move by itself,
+-- and sealed otherwise. Its row is locked and this snapshot is younger than the lock, so two last confirmations cannot
+-- miss each other.
+with tally as (
+    select
+        o.turn,
+        bool_and(o.state = 'delivered') as all_delivered,
+        bool_or(
+            o.state = 'sending'
+            or (o.state = 'pending' and not exists (
+                select from sink.outbox as p
+                where
+                    p.turn = o.turn and p.seal = o.seal and p.position < o.position
+                    and p.destination = o.destination and p.conversation is not distinct from o.conversation
+                    and p.state in ('dead', 'unknown')
+            ))
+        ) as moves
+    from sink.outbox as o
+    inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
+    where o.turn = any(:turns)
+    group by o.turn
+),
+
+decided as (
+    select
+        t.id,
+        t.state as from_state,
+        case when tally.all_delivered then 'replied' when tally.moves then 'sealed' else 'undelivered' end as to_state
+    from tally
+    inner join sink.turn as t on t.id = tally.turn
+),
+
+moved as (
+    update sink.turn as t
+    set state = decided.to_state
+    from decided
+    where t.id = decided.id and t.state in ('sealed', 'undelivered') and t.state <> decided.to_state
+    returning t.id, decided.from_state, t.state
+)
+
+insert into sink.event (turn, verb, from_state, to_state)
+select id, 'settle', from_state, state from moved
+returning turn, to_state;

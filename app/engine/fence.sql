@@ -1,0 +1,21 @@
+-- name: find_attempts
+-- What these tokens were given for, and how that ended. A token that was never given has no attempt.
+select
+    item.turn,
+    item.token,
+    t.state,
+    t.queue,
+    t.conversation,
+    t.seal,
+    t.payload_hash,
+    a.number as attempt,
+    a.ended,
+    a.request_hash,
+    (
+        select last.ended from sink.attempt as last
+        where last.turn = item.turn and last.ended is not null
+        order by last.number desc limit 1
+    ) as last_ended
+from unnest(:turns::uuid[], :tokens::uuid[]) as item (turn, token)
+inner join sink.turn as t on t.id = item.turn
+left join sink.attempt as a on a.turn = item.turn and a.token = item.token;

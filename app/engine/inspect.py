@@ -1,0 +1,227 @@
+"""Inspect: read what is, and change nothing."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from app.domain.model import ClaimedInbound
+from app.engine.statements import load
+from app.engine.transaction import transact
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from app.engine.database import Pool
+    from app.engine.statements import Link, Statement
+
+SQL = load(__file__)
+
+MESSAGE_EVENTS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a turn belongs: never changes."""
+
+    turn: UUID
+    queue: str
+    conversation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn as it is. `messages` are those of its live seal."""
+
+    id: UUID
+    inbound: UUID | None
+    queue: str
+    conversation: str | None
+    state: str
+    reason: str | None
+    attempt: int
+    created_at: datetime
+    due_at: datetime
+    payload_hash: bytes | None
+    messages: "Sequence[MessageView]"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """A message as it is, without its body."""
+
+    id: UUID
+    turn: UUID
+    queue: str
+    conversation: str | None
+    destination: str
+    state: str
+    reason: str | None
+    attempts: int
+    blocked_by: UUID | None
+    due_at: datetime
+    receipt: str | None
+    delivered_at: datetime | None
+    key: str
+    recipient: str | None
+    content_type: str
+    sealed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDetail:
+    """A message with what it says and what happened to it."""
+
+    message: MessageView
+    headers: Mapping[str, str]
+    body: bytes
+    events: "Sequence[EventView]"
+
+
+@dataclass(frozen=True, slots=True)
+class InboundView:
+    """One inbound, whole."""
+
+    queue: str
+    turn: UUID
+    conversation: str | None
+    content: ClaimedInbound
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One committed move. Without `message` it is the turn's."""
+
+    number: int
+    at: datetime
+    turn: UUID
+    message: UUID | None
+    verb: str
+    from_state: str | None
+    to_state: str
+    attempt: int | None
+    attempt_id: UUID | None
+    reason: str | None
+    detail: Mapping[str, object]
+
+
+async def _read(pool: "Pool", statement: "Statement", **values: object) -> "list[Record]":
+    async def work(connection: "Link") -> "list[Record]":
+        return await statement.rows(connection, **values)
+
+    return await transact(pool, work, explicit=False)
+
+
+async def find_place(pool: "Pool", turn: UUID) -> Place | None:
+    """Where a turn belongs; None if there is no such turn."""
+    for row in await _read(pool, SQL["find_places"], turns=[turn]):
+        return Place(row["id"], row["queue"], row["conversation"])
+    return None
+
+
+async def find_turn(pool: "Pool", turn: UUID) -> TurnView | None:
+    """A turn with the messages of its live seal; None if there is no such turn."""
+
+    async def work(connection: "Link") -> TurnView | None:
+        for row in await SQL["find_turns"].rows(connection, turns=[turn]):
+            messages = await SQL["find_messages"].rows(connection, turns=[turn])
+            return TurnView(
+                id=row["id"],
+                inbound=row["inbound"],
+                queue=row["queue"],
+                conversation=row["conversation"],
+                state=row["state"],
+                reason=row["reason"],
+                attempt=row["attempt"],
+                created_at=row["created_at"],
+                due_at=row["due_at"],
+                payload_hash=row["payload_hash"],
+                messages=[_message(message) for message in messages],
+            )
+        return None
+
+    return await transact(pool, work, explicit=False)
+
+
+async def find_inbound(pool: "Pool", inbound: UUID) -> InboundView | None:
+    """One inbound; None if there is none."""
+    for row in await _read(pool, SQL["find_inbound"], inbound=inbound):
+        content = ClaimedInbound(
+            id=row["id"],
+            source=row["source"],
+            received_at=row["received_at"],
+            content_type=row["content_type"],
+            headers=json.loads(row["headers"]),
+            metadata=row["metadata"],
+            body=row["body"],
+            strict_json=row["strict_json"],
+        )
+        return InboundView(row["queue"], row["turn"], row["conversation"], content)
+    return None
+
+
+async def find_message(pool: "Pool", message: UUID) -> MessageDetail | None:
+    """One message with its story; None if there is none."""
+
+    async def work(connection: "Link") -> MessageDetail | None:
+        for row in await SQL["find_message"].rows(connection, message=message):
+            events = await SQL["find_message_events"].rows(
+                connection, turn=row["turn"], message=message, events_max=MESSAGE_EVENTS_MAX
+            )
+            return MessageDetail(
+                _message(row), json.loads(row["headers"]), row["body"], [_event(e) for e in events]
+            )
+        return None
+
+    return await transact(pool, work, explicit=False)
+
+
+async def find_events(pool: "Pool", turn: UUID, *, after: int, events_max: int) -> list[EventView]:
+    """The moves of a turn and its messages behind number `after`, at most `events_max`, in order."""
+    rows = await _read(pool, SQL["find_events"], turn=turn, after=after, events_max=events_max)
+    return [_event(row) for row in rows]
+
+
+async def has_reached(pool: "Pool", turn: UUID, state: str) -> bool:
+    """Whether a turn is, or has ever been, in a state."""
+    rows = await _read(pool, SQL["has_reached"], turn=turn, state=state)
+    return bool(rows[0]["reached"])
+
+
+async def oldest_queued_seconds(pool: "Pool", queues: Sequence[str]) -> dict[str, float]:
+    """How long the next turn of each queue has been due; a queue with nothing due is left out."""
+    rows = await _read(pool, SQL["oldest_queued"], queues=list(queues))
+    return {row["queue"]: row["age_seconds"] for row in rows}
+
+
+async def oldest_pending_seconds(pool: "Pool", destinations: Sequence[str]) -> dict[str, float]:
+    """How long the next message of each destination has been due; one with nothing due is left out."""
+    rows = await _read(pool, SQL["oldest_pending"], destinations=list(destinations))
+    return {row["destination"]: row["age_seconds"] for row in rows}
+
+
+async def find_chores(pool: "Pool") -> list[str]:
+    """Which of the sweep's chores have something to do: turns, messages, due, requests."""
+    return [row["chore"] for row in await _read(pool, SQL["find_chores"])]
+
+
+def _message(row: "Record") -> MessageView:
+    return MessageView(**{name: row[name] for name in MessageView.__slots__})
+
+
+def _event(row: "Record") -> EventView:
+    return EventView(
+        number=row["id"],
+        at=row["at"],
+        turn=row["turn"],
+        message=row["message"],
+        verb=row["verb"],
+        from_state=row["from_state"],
+        to_state=row["to_state"],
+        attempt=row["attempt"],
+        attempt_id=row["attempt_id"],
+        reason=row["reason"],
+        detail=json.loads(row["detail"]) if row["detail"] else {},
+    )

@@ -1,0 +1,129 @@
+-- name: find_turns
+-- Turns as they are.
+select
+    t.id,
+    t.queue,
+    t.conversation,
+    t.state,
+    t.reason,
+    t.attempt,
+    t.attempts_used,
+    t.created_at,
+    t.due_at,
+    t.payload_hash,
+    (select min(i.id::text)::uuid from sink.inbound as i where i.turn = t.id) as inbound
+from sink.turn as t
+where t.id = any(:turns);
+
+-- name: find_places
+-- Where turns belong: never changes.
+select id, queue, conversation from sink.turn where id = any(:turns);
+
+-- name: find_inbound
+-- One inbound, whole.
+select
+    id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+from sink.inbound
+where id = :inbound;
+
+-- name: find_inbound_place
+-- The turn and queue of an inbound: never changes.
+select turn, queue from sink.inbound where id = :inbound;
+
+-- name: find_messages
+-- The live sets of these turns, in the order of their messages.
+select
+    o.id,
+    o.turn,
+    o.queue,
+    o.conversation,
+    o.destination,
+    o.state,
+    o.reason,
+    o.attempts,
+    o.blocked_by,
+    o.due_at,
+    o.receipt,
+    o.delivered_at, p.key, p.recipient, p.content_type, p.sealed_at
+from sink.outbox as o
+inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
+inner join sink.outbox_payload as p on p.message = o.id
+where o.turn = any(:turns)
+order by o.turn, o.position;
+
+-- name: find_message
+-- One message, whole.
+select
+    o.id,
+    o.turn,
+    o.queue,
+    o.conversation,
+    o.destination,
+    o.state,
+    o.reason,
+    o.attempts,
+    o.blocked_by,
+    o.due_at,
+    o.receipt,
+    o.delivered_at, p.key, p.recipient, p.content_type, p.sealed_at, p.headers, p.body
+from sink.outbox as o
+inner join sink.outbox_payload as p on p.message = o.id
+where o.id = :message;
+
+-- name: find_message_events
+-- The story of one message: its moves, in order.
+select id, at, turn, message, verb, from_state, to_state, attempt, attempt_id, reason, detail
+from sink.event
+where turn = :turn and message = :message
+order by id
+limit :events_max;
+
+-- name: find_events
+-- The story of a turn, with its messages: a page after a number.
+select id, at, turn, message, verb, from_state, to_state, attempt, attempt_id, reason, detail
+from sink.event
+where turn = :turn and id > :after
+order by id
+limit :events_max;
+
+-- name: has_reached
+-- Whether a turn has ever been in a state.
+select exists(
+    select from sink.event where turn = :turn and message is null and to_state = :state
+) as reached;
+
+-- name: oldest_queued
+-- The due time of the turn that waits longest to be claimed, for each of these queues: one index entry each.
+select q.queue, extract(epoch from sink.now() - oldest.due_at)::double precision as age_seconds
+from unnest(:queues::text[]) as q (queue)
+cross join lateral (
+    select min(t.due_at) as due_at from (
+        select due_at from sink.turn
+        where queue = q.queue and state = 'queued' and due_at <= sink.now()
+        order by priority desc, due_at, id limit 1
+    ) as t
+) as oldest
+where oldest.due_at is not null;
+
+-- name: oldest_pending
+-- The due time of the message that waits longest to be sent, for each of these destinations: one index entry each.
+select d.destination, extract(epoch from sink.now() - oldest.due_at)::double precision as age_seconds
+from unnest(:destinations::text[]) as d (destination)
+cross join lateral (
+    select o.due_at from sink.outbox as o
+    where
+        o.destination = d.destination and o.state = 'pending' and o.blocked_by is null and o.due_at <= sink.now()
+    order by o.due_at, o.id limit 1
+) as oldest;
+
+-- name: find_chores
+-- What there is to do for the sweep, one index probe each.
+select chore
+from (
+    values
+    ('turns', exists (select from sink.turn where state = 'processing' and lease_expires_at <= sink.now())),
+    ('messages', exists (select from sink.outbox where state = 'sending' and lease_expires_at <= sink.now())),
+    ('due', exists (select from sink.turn where state = 'scheduled' and due_at <= sink.now())),
+    ('requests', exists (select from sink.claim_request where expires_at <= sink.now()))
+) as look (chore, found)
+where found;

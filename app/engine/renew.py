@@ -1,0 +1,39 @@
+"""Renew: restore the lease of a turn for whoever still holds it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from app.domain.model import LeaseLost, NoSuchTurn, Renewal, Renewed
+from app.engine.fence import why_lost
+from app.engine.statements import load
+from app.engine.transaction import transact
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+
+SQL = load(__file__)
+
+Outcome = Renewed | LeaseLost | NoSuchTurn
+
+
+async def renew(pool: "Pool", renewals: Sequence[Renewal]) -> list[Outcome]:
+    """Renew each lease whose token still holds; one outcome each, in order."""
+
+    async def work(connection: "Link") -> list[Outcome]:
+        rows = await SQL["renew_leases"].rows(
+            connection,
+            turns=[renewal.turn for renewal in renewals],
+            tokens=[renewal.token for renewal in renewals],
+        )
+        held = {(row["id"], row["token"]): row["expires_in_seconds"] for row in rows}
+        lost = [(r.turn, r.token) for r in renewals if (r.turn, r.token) not in held]
+        reasons = await why_lost(connection, lost) if lost else {}
+        return [
+            Renewed(held[renewal.turn, renewal.token])
+            if (renewal.turn, renewal.token) in held
+            else reasons[renewal.turn, renewal.token]
+            for renewal in renewals
+        ]
+
+    return await transact(pool, work, explicit=False)

@@ -1,0 +1,15 @@
+-- name: renew_leases
+-- Restore the claimed lease of every token that still holds. Until it is swept the holder holds, lapsed or not.
+with held as materialized (
+    select t.id, t.token
+    from unnest(:turns::uuid[], :tokens::uuid[]) as item (turn, token)
+    inner join sink.turn as t on t.id = item.turn and t.token = item.token
+    order by t.id
+    for no key update of t
+)
+
+update sink.turn as t
+set lease_expires_at = sink.now() + make_interval(secs => t.lease_seconds)
+from held
+where t.id = held.id and t.token = held.token
+returning t.id, t.token, t.lease_seconds::double precision as expires_in_seconds;

@@ -1,0 +1,157 @@
+"""Wake-ups: who waits for work is told at once, in this process and in the others. Polling remains the truth.
+
+Nothing is promised: a wake-up may come for nothing, and may be lost. They leave after the commit, over a connection of
+their own, gathered for a moment, so that no verb pays for them. The listening connection is proved alive by its own
+echo; while it is not, everybody polls.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from app.engine.database import DatabaseOptions, session_settings
+from app.engine.statements import load
+
+if TYPE_CHECKING:
+    from asyncpg import Connection, Record
+
+SQL = load(__file__)
+
+CHANNEL = "sinksweep"
+OUTBOX = "outbox"
+EVERYBODY = "*"
+_BUCKETS = 64
+_PAYLOAD_BYTES_MAX = 7900
+_GATHER_SECONDS = 0.01
+_ECHO_SECONDS = 10.0
+_RECONNECT_SECONDS = 0.5
+_RECONNECT_SECONDS_MAX = 10.0
+
+log = logging.getLogger(__name__)
+
+
+def queue_topic(queue: str) -> str:
+    """What claims of a queue wait for."""
+    return f"queue/{queue}"
+
+
+def turn_topic(turn: UUID) -> str:
+    """What those who watch a turn wait for: one of a few topics, since there is no end of turns."""
+    return f"turn/{turn.int % _BUCKETS}"
+
+
+class Wakes:
+    """Tells those who wait. One for each process."""
+
+    def __init__(self, options: DatabaseOptions) -> None:
+        self._options = options
+        self._me = secrets.token_hex(8)
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._untold: set[str] = set()
+        self._something = asyncio.Event()
+        self._heard_at: float | None = None
+
+    @property
+    def listening(self) -> bool:
+        """Whether other processes are heard: the connection has given back its own echo lately."""
+        heard = self._heard_at
+        return heard is not None and time.monotonic() - heard < 3 * _ECHO_SECONDS
+
+    def tell(self, *topics: str) -> None:
+        """Wake who waits for any of these topics, here now and elsewhere soon."""
+        for topic in topics:
+            self._wake(topic)
+        self._untold.update(topics)
+        self._something.set()
+
+    @contextlib.contextmanager
+    def waiting(self, topic: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the topic is told; clear it before looking, then wait."""
+        event = asyncio.Event()
+        self._waiting.setdefault(topic, set()).add(event)
+        try:
+            yield event
+        finally:
+            events = self._waiting[topic]
+            events.discard(event)
+            if not events:
+                del self._waiting[topic]
+
+    async def run(self) -> None:
+        """Tell and hear the other processes, reconnecting for ever. Ends by cancellation."""
+        pause = _RECONNECT_SECONDS
+        while True:
+            try:
+                async with self._connected() as connection:
+                    pause = _RECONNECT_SECONDS
+                    # What was told while nobody listened may have been missed.
+                    self._wake(EVERYBODY)
+                    await self._exchange(connection)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                log.warning("wake-ups interrupted", extra={"error": type(error).__name__})
+            self._heard_at = None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _RECONNECT_SECONDS_MAX)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> "AsyncGenerator[Connection[Record]]":
+        connection = await asyncpg.connect(
+            self._options.url,
+            timeout=self._options.connect_seconds,
+            command_timeout=self._options.command_seconds_max,
+            server_settings=session_settings(self._options, application_name="sinksweep wake"),
+        )
+        try:
+            await connection.add_listener(CHANNEL, self._hear)
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def _exchange(self, connection: "Connection[Record]") -> None:
+        while True:
+            for payload in self._payloads():
+                await SQL["notify"].run(connection, channel=CHANNEL, payload=payload)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ECHO_SECONDS):
+                    await self._something.wait()
+            heard = self._heard_at
+            if heard is not None and time.monotonic() - heard > 3 * _ECHO_SECONDS:
+                message = "the listening connection is silent"
+                raise TimeoutError(message)
+            # Others who tell within this moment share one notification.
+            await asyncio.sleep(_GATHER_SECONDS)
+
+    def _payloads(self) -> list[str]:
+        topics = sorted(self._untold)
+        self._untold.clear()
+        self._something.clear()
+        payload = json.dumps([self._me, *topics])
+        if len(payload.encode()) > _PAYLOAD_BYTES_MAX:
+            payload = json.dumps([self._me, EVERYBODY])
+        # With no topics it is the echo that proves the connection.
+        return [payload]
+
+    def _hear(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        try:
+            sender, *topics = json.loads(str(payload))
+        except (ValueError, TypeError):
+            return
+        if sender == self._me:
+            self._heard_at = time.monotonic()
+            return
+        for topic in topics:
+            self._wake(str(topic))
+
+    def _wake(self, topic: str) -> None:
+        topics = list(self._waiting) if topic == EVERYBODY else [topic]
+        for one in topics:
+            for event in self._waiting.get(one, ()):
+                event.set()

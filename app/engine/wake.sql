@@ -1,0 +1,3 @@
+-- name: notify
+-- Tell the other processes.
+select pg_notify(:channel, :payload);

@@ -1,0 +1,203 @@
+"""One process of the service: its roles run together, and stop together without losing or repeating anything.
+
+A drain first turns readiness red and takes nothing new, then ends every wait, lets running requests and attempts end
+within the grace, and leaves what is left to the leases.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterator
+from enum import StrEnum
+
+import uvicorn
+
+from app.api.application import build_application
+from app.core import Core
+from app.domain.errors import SinksweepError
+from app.engine.schema import check_schema, undurable
+from app.engine.wake import OUTBOX
+from app.workers.deliverer import Deliverer
+from app.workers.loop import Loop, run_loop
+from app.workers.sweeper import Sweeper
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 2048
+KEEP_ALIVE_SECONDS = 75
+HEADER_BYTES_MAX = 64 * 1024
+CONNECTIONS_MAX = 10_000
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    API = "api"
+    DELIVER = "deliver"
+    SWEEP = "sweep"
+
+
+class UndurableServer(SinksweepError):
+    """The database would lose what it has acknowledged."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process has its own, for all its roles."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket, so that the port is known, and taken, before anything else is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)  # noqa: FBT003 - its only form
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where the listener is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def check_database(core: Core) -> None:
+    """Refuse to start on another schema, or on a server that loses commits, unless told to."""
+    await check_schema(core.pool)
+    unsafe = await undurable(core.pool)
+    if unsafe and not core.settings.database.allow_unsafe:
+        message = (
+            f"this server acknowledges what it can lose: {', '.join(unsafe)}. Set it on, or set "
+            "database.allow_unsafe = true for data that nobody needs"
+        )
+        raise UndurableServer(message)
+    log.info(
+        "a 2xx stands on a commit with %s",
+        "fsync, full_page_writes and synchronous_commit on" if not unsafe else ", ".join(unsafe),
+    )
+
+
+async def run_service(
+    core: Core,
+    *,
+    roles: frozenset[Role],
+    listener: socket.socket,
+    when_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the roles until a signal asks to stop. Every role serves health and metrics."""
+    stop = asyncio.Event()
+    with _signals(stop):
+        async with asyncio.TaskGroup() as background:
+            wakes = background.create_task(core.wakes.run())
+            async with asyncio.TaskGroup() as running:
+                await _run_roles(core, roles, listener, stop, running, when_ready)
+            wakes.cancel()
+
+
+async def _run_roles(
+    core: Core,
+    roles: frozenset[Role],
+    listener: socket.socket,
+    stop: asyncio.Event,
+    running: asyncio.TaskGroup,
+    when_ready: Callable[[], None],
+) -> None:
+    server = _Server(_server_configuration(core, roles))
+    serving = running.create_task(server.serve(sockets=[listener]))
+    async with contextlib.AsyncExitStack() as stack:
+        if Role.SWEEP in roles:
+            await stack.enter_async_context(_sweeping(core, running))
+        if Role.DELIVER in roles:
+            await stack.enter_async_context(_delivering(core, running))
+        while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag only
+            await asyncio.sleep(0.005)
+        when_ready()
+        stopped = running.create_task(stop.wait())
+        await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        log.info("draining")
+        core.draining.start()
+        core.wakes.tell("*")
+        server.should_exit = True
+    await serving
+    log.info("stopped")
+
+
+@contextlib.asynccontextmanager
+async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    stop = asyncio.Event()
+    loop = Loop("sweep", Sweeper(core).tick, core.settings.sweep.interval_seconds)
+    running.create_task(run_loop(loop, core=core, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+@contextlib.asynccontextmanager
+async def _delivering(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    stop_taking, seconds = asyncio.Event(), core.settings.server.drain_seconds
+    deliverer = Deliverer(core, running)
+    with core.wakes.waiting(OUTBOX) as woken:
+        take = Loop("deliver", deliverer.tick, core.settings.delivery.poll_seconds, woken)
+        running.create_task(run_loop(take, core=core, stop=stop_taking))
+        settling = running.create_task(_settle(deliverer))
+        try:
+            yield
+        finally:
+            stop_taking.set()
+            try:
+                await deliverer.drain(seconds=seconds)
+            except TimeoutError:
+                log.warning("attempts left to their leases", extra={"count": deliverer.unsettled})
+            settling.cancel()
+
+
+async def _settle(deliverer: Deliverer) -> None:
+    while True:
+        await deliverer.settle_ended()
+
+
+def _server_configuration(core: Core, roles: frozenset[Role]) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_application(core, api=Role.API in roles),
+        http="httptools",
+        loop="none",
+        lifespan="off",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, int(core.settings.server.drain_seconds)),
+    )
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to drain; again is harmless."""
+    loop = asyncio.get_running_loop()
+    watched = (signal.SIGTERM, signal.SIGINT)
+    for one in watched:
+        loop.add_signal_handler(one, stop.set)
+    try:
+        yield
+    finally:
+        for one in watched:
+            loop.remove_signal_handler(one)

@@ -1,0 +1,217 @@
+"""The settings themselves: every key, its default and its bounds, frozen."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.settings.values import (
+    NAME_BYTES_MAX,
+    Count,
+    HeaderName,
+    Name,
+    Networks,
+    Options,
+    Seconds,
+)
+
+
+class Section(BaseModel):
+    """A table of the file. `not_built` names its keys that are documented for a later feature."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
+    not_built: ClassVar[frozenset[str]] = frozenset()
+
+
+class Database(Section):
+    """How the service meets Postgres. An empty `role` keeps the role of the login."""
+
+    pool_max: Annotated[Count, Field(ge=2, le=1000)] = 10
+    connect_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 5.0
+    statement_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 5000
+    lock_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 2000
+    command_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
+    role: Annotated[str, Field(max_length=63)] = "sinksweep_app"
+    allow_unsafe: bool = False
+
+
+class Limits(Section):
+    """What one request may ask for."""
+
+    body_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 26)] = 1 << 20
+    body_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
+    batch_max: Annotated[Count, Field(ge=1, le=1000)] = 100
+    messages_max: Annotated[Count, Field(ge=1, le=1000)] = 100
+    set_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 4 << 20
+    metadata_bytes_max: Annotated[Count, Field(ge=2, le=1 << 20)] = 16 << 10
+    name_bytes_max: Annotated[Count, Field(ge=16, le=NAME_BYTES_MAX)] = NAME_BYTES_MAX
+    delay_seconds_max: Annotated[Count, Field(ge=0, le=315_360_000)] = 31_536_000
+    turns_claim_max: Annotated[Count, Field(ge=1, le=1000)] = 50
+    answer_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 8 << 20
+    lease_seconds_max: Annotated[Count, Field(ge=1, le=86_400)] = 3600
+    releases_max: Annotated[Count, Field(ge=0, le=1000)] = 20
+    wait_seconds_max: Annotated[Seconds, Field(ge=0, le=300)] = 30.0
+    state_wait_seconds_max: Annotated[Seconds, Field(ge=0, le=300)] = 60.0
+
+
+class Keys(Section):
+    """How long an idempotency key is remembered."""
+
+    idempotency_days: Annotated[Count, Field(ge=1, le=3650)] = 30
+
+
+class Delivery(Section):
+    """The delivery worker. A message's lease is its destination's timeout and the margin."""
+
+    concurrency_max: Annotated[Count, Field(ge=1, le=10_000)] = 64
+    lease_margin_seconds: Annotated[Seconds, Field(ge=1, le=600)] = 15.0
+    poll_seconds: Annotated[Seconds, Field(ge=0.01, le=60)] = 1.0
+
+
+class Sweep(Section):
+    """The sweeper: how often, and how many rows at once."""
+
+    interval_seconds: Annotated[Seconds, Field(ge=0.01, le=60)] = 1.0
+    batch_max: Annotated[Count, Field(ge=1, le=10_000)] = 500
+
+
+class Server(Section):
+    """The grace of a drain, and after how many missed intervals readiness turns red."""
+
+    drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
+    ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
+
+
+class Outgoing(Section):
+    """The private networks that destinations may reach."""
+
+    allow: Networks = ()
+
+
+class Queue(Section):
+    """The policy of one queue. Without `destinations` it may use every one."""
+
+    not_built: ClassVar[frozenset[str]] = frozenset(
+        {
+            "approvers",
+            "budget",
+            "coalesce_quiet_seconds",
+            "escalate_to",
+            "follow_up_queues",
+            "hold",
+            "hold_deadline_seconds",
+            "hold_keeps_lane",
+            "input_age_max_seconds",
+            "length_max",
+            "on_deadline",
+            "on_version_change",
+            "push_secrets",
+            "push_url",
+            "rate_per_second",
+            "revisions_max",
+        }
+    )
+    attempts_max: Annotated[Count, Field(ge=1, le=1000)] = 5
+    lease_seconds: Annotated[Count, Field(ge=1, le=86_400)] = 60
+    backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
+    backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 60.0
+    destinations: tuple[Name, ...] | None = None
+    conversations: Literal["own", "any"] = "own"
+
+
+class Destination(Section):
+    """The policy of one destination. `options` are the keys that its channel understands."""
+
+    not_built: ClassVar[frozenset[str]] = frozenset({"key_ttl_seconds", "rate_per_second"})
+    kind: Name
+    attempts_max: Annotated[Count, Field(ge=1, le=1000)] = 12
+    age_seconds_max: Annotated[Count, Field(ge=1, le=31_536_000)] = 259_200
+    timeout_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 15.0
+    concurrency_max: Annotated[Count, Field(ge=1, le=1000)] = 32
+    backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
+    backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 3600.0
+    on_unknown: Literal["retry"] = "retry"
+    headers_allow: tuple[HeaderName, ...] = ()
+    to_allow: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
+    options: Options = Field(default={}, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_options(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        known = cls.model_fields.keys() | cls.not_built
+        options = {key: value for key, value in data.items() if key not in known}
+        own = {key: value for key, value in data.items() if key in known}
+        return own | {"options": options} if options else own
+
+    @field_validator("on_unknown", mode="before")
+    @classmethod
+    def _refuse_unbuilt(cls, value: object) -> object:
+        if value in ("lookup", "hold"):
+            raise PydanticCustomError("not_supported", "lookup and hold are not built yet")
+        return value
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured. Built from its arguments alone; see `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
+    not_built: ClassVar[frozenset[str]] = frozenset({"sources"})
+
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[Count, Field(ge=0, le=65_535)] = 7979
+    data_dir: Path = Path("data")
+    database_url: SecretStr | None = None
+    database: Database = Database()
+    limits: Limits = Limits()
+    keys: Keys = Keys()
+    delivery: Delivery = Delivery()
+    sweep: Sweep = Sweep()
+    server: Server = Server()
+    network: Outgoing = Outgoing()
+    queues: Mapping[Name, Queue] = Field(default={}, validate_default=True)
+    destinations: Mapping[Name, Destination] = Field(default={}, validate_default=True)
+
+    @field_validator("queues")
+    @classmethod
+    def _default_queue_exists(cls, value: Mapping[str, Queue]) -> Mapping[str, Queue]:
+        return MappingProxyType({"default": Queue()} | dict(value))
+
+    @field_validator("destinations")
+    @classmethod
+    def _freeze(cls, value: Mapping[str, Destination]) -> Mapping[str, Destination]:
+        return MappingProxyType(dict(value))
+
+    @field_serializer("queues", "destinations")
+    def _plain(self, value: Mapping[str, Section]) -> dict[str, object]:
+        return {name: policy.model_dump(mode="json") for name, policy in value.items()}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read nothing by itself: a test that builds settings never meets its environment."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)

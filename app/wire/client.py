@@ -1,0 +1,246 @@
+"""The guarded client: one request, sent at most once, within one deadline, only to vetted
+addresses.
+
+Addresses are judged after each resolution and again for each socket. Nothing is followed, decoded,
+repeated or taken from the environment, and connections are never shared between groups.
+"""
+
+import asyncio
+import io
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from app.wire.addresses import AddressPolicy
+from app.wire.connections import GuardedConnector
+from app.wire.exchange import Answered, Cut, Exchange, NotSent
+from app.wire.headers import check_framing
+from app.wire.resolution import Refused, Resolver, SystemResolver, VettedResolver
+from app.wire.target import Target
+
+ANSWER_LINE_BYTES_MAX = 8190
+ANSWER_HEADERS_MAX = 128
+_FINAL_STATUS_MIN = 200
+_READ_BYTES = 65536
+# An attempt has one deadline over all its parts; the library's own, one a part, would only blur it.
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far one request came, to be read after it was cut off at any point."""
+
+    written: bool = False
+    status: int | None = None
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excerpt: bytearray = field(default_factory=bytearray)
+    complete: bool = False
+
+    def ended(self, reason: str) -> Exchange:
+        """What is known, now that nothing more will happen; `reason` is why it ended early, if it
+        did.
+        """
+        if self.status is not None:
+            return Answered(self.status, self.headers, bytes(self.excerpt), self.complete)
+        return Cut(reason) if self.written else NotSent(reason)
+
+
+class GuardedClient:
+    """The HTTP client of the whole service. An asynchronous context manager, to be entered once."""
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        *,
+        resolver: Resolver | None = None,
+        connections_max: int = 100,
+        user_agent: str = "Sinksweep",
+        extra_roots: str | None = None,
+    ) -> None:
+        """`connections_max` is for each connection group; `extra_roots` is PEM text trusted beside
+        the system's.
+        """
+        self._policy = policy
+        self._threads = SystemResolver()
+        self._resolver = VettedResolver(resolver or self._threads, policy=policy)
+        self._connections_max = connections_max
+        self._headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._tls = ssl.create_default_context()
+        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        if extra_roots is not None:
+            self._tls.load_verify_locations(cadata=extra_roots)
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        self._open = True
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._open = False
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
+        self._threads.close()
+
+    async def post(
+        self,
+        target: Target,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_bytes_max: int,
+        connection_group: str,
+    ) -> Exchange:
+        """Send one request, once, and say what is known of it when it ended, `timeout_seconds` from
+        now at the latest.
+
+        Whatever goes wrong on the way is part of the answer; only a header that must not be sent
+        raises, as `InvalidHeader`, before anything happens. `connection_group` is the name of the
+        destination.
+        """
+        check_framing(headers)
+        progress = _Progress()
+        if not self._open:
+            return progress.ended("client_closed")
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._exchange(
+                    self._session(connection_group),
+                    target,
+                    headers=headers,
+                    body=body,
+                    answer_bytes_max=answer_bytes_max,
+                    progress=progress,
+                )
+        except TimeoutError:
+            return progress.ended("timeout" if progress.written else "timeout_before_send")
+        except (aiohttp.ClientError, OSError, RuntimeError, ValueError) as error:
+            return progress.ended(_reason(error, written=progress.written))
+        return progress.ended("malformed_answer")
+
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        target: Target,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        answer_bytes_max: int,
+        progress: _Progress,
+    ) -> None:
+        outgoing = CIMultiDict(self._headers)
+        outgoing.update(headers)
+        answer = await session.post(
+            _url(target),
+            headers=outgoing,
+            skip_auto_headers=("Content-Type",),
+            # The library warns of bytes beyond a megabyte; a stream of the same is read in pieces.
+            data=io.BytesIO(body),
+            allow_redirects=False,
+            trace_request_ctx=progress,
+        )
+        try:
+            if answer.status >= _FINAL_STATUS_MIN:
+                await _read(answer, answer_bytes_max=answer_bytes_max, progress=progress)
+        finally:
+            # Leaving the answer's own context would first wait for the rest of the request to be
+            # taken.
+            if not progress.complete:
+                answer.close()
+            answer.release()
+
+    def _session(self, connection_group: str) -> aiohttp.ClientSession:
+        session = self._sessions.get(connection_group)
+        if session is None:
+            connector = GuardedConnector(
+                self._policy,
+                resolver=self._resolver,
+                tls=self._tls,
+                connections_max=self._connections_max,
+            )
+            session = self._sessions[connection_group] = aiohttp.ClientSession(
+                connector=connector,
+                timeout=_NO_TIMEOUT,
+                trust_env=False,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                raise_for_status=False,
+                read_bufsize=_READ_BYTES,
+                max_line_size=ANSWER_LINE_BYTES_MAX,
+                max_field_size=ANSWER_LINE_BYTES_MAX,
+                max_headers=ANSWER_HEADERS_MAX,
+                trace_configs=[_watch_connections()],
+            )
+        return session
+
+
+async def _read(
+    answer: aiohttp.ClientResponse, *, answer_bytes_max: int, progress: _Progress
+) -> None:
+    progress.headers = {name.lower(): tuple(answer.headers.getall(name)) for name in answer.headers}
+    progress.status = answer.status
+    while len(progress.excerpt) <= answer_bytes_max:
+        piece = await answer.content.read(answer_bytes_max + 1 - len(progress.excerpt))
+        if not piece:
+            progress.complete = True
+            return
+        progress.excerpt += piece
+    del progress.excerpt[answer_bytes_max:]
+
+
+def _watch_connections() -> aiohttp.TraceConfig:
+    """Nothing is waited for between having a connection and writing to it, so having one counts as
+    having written.
+    """
+
+    async def mark(
+        _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
+    ) -> None:
+        context.trace_request_ctx.written = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(mark)
+    trace.on_connection_reuseconn.append(mark)
+    return trace
+
+
+def _url(target: Target) -> URL:
+    path, mark, query = target.path_and_query.partition("?")
+    return URL.build(
+        scheme=target.scheme,
+        host=f"[{target.host}]" if ":" in target.host else target.host,
+        port=target.port,
+        path=path,
+        query_string=query if mark else "",
+        encoded=True,
+    )
+
+
+def _reason(error: Exception, *, written: bool) -> str:
+    """A stable word for what went wrong. Errors carry hosts and URLs, so none of their text is
+    passed on.
+    """
+    if written:
+        return (
+            "malformed_answer"
+            if isinstance(error, aiohttp.ClientResponseError)
+            else "connection_cut"
+        )
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return "tls_failed"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    match cause:
+        case Refused():
+            return cause.reason
+        case ConnectionRefusedError():
+            return "connection_refused"
+        case _:
+            return "connection_failed"

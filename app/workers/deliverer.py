@@ -1,0 +1,202 @@
+"""Deliver: take what is due, send it, settle it. Taking, sending and settling never wait for one another.
+
+An attempt is committed before its first byte. What was confirmed is written before anything of it is sent again: a
+confirmation that cannot be written is kept and tried again, and is a fact even when its lease is gone by then.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import assert_never
+
+from app.core import Core
+from app.domain.errors import NotReady
+from app.domain.model import Fact, Settlement, Slots, Taken, Verdict
+from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.retry import after_attempt, backoff_seconds
+from app.engine.fact import record_facts
+from app.engine.settle import settle
+from app.engine.take import take
+from app.engine.wake import OUTBOX, turn_topic
+
+log = logging.getLogger(__name__)
+
+SETTLE_BATCH_MAX = 200
+_SETTLE_PAUSE_SECONDS = 0.1
+_SETTLE_PAUSE_SECONDS_MAX = 5.0
+# What a send may take beyond its own deadline, before it is given up as hung.
+_OVERTIME_SECONDS = 2.0
+
+_Ended = tuple[Taken, Outcome]
+
+
+class Deliverer:
+    """One delivery worker. `tick` takes and starts, `settle_ended` writes what ended."""
+
+    def __init__(self, core: Core, sends: asyncio.TaskGroup) -> None:
+        self._core = core
+        self._sends = sends
+        self._in_flight: Counter[str] = Counter()
+        self._running: set[asyncio.Task[None]] = set()
+        self._ended: asyncio.Queue[_Ended] = asyncio.Queue()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def unsettled(self) -> int:
+        """Attempts that run, or ended and are not written yet."""
+        return self._in_flight.total()
+
+    async def tick(self) -> float:
+        """Take as much as can be started at once, and start it. A slot that frees wakes this loop."""
+        slots = self._slots()
+        taken = await take(self._core.pool, slots) if slots else []
+        if self._core.draining.started:
+            await self._give_back(taken)
+        else:
+            for message in taken:
+                self._start(message)
+        return self._core.settings.delivery.poll_seconds
+
+    def _slots(self) -> list[Slots]:
+        """The free slots of each destination. They share none, so a slow one takes nothing from another."""
+        margin = self._core.settings.delivery.lease_margin_seconds
+        return [
+            Slots(name, free, route.settings.timeout_seconds + margin)
+            for name, route in self._core.routes.items()
+            if (free := route.settings.concurrency_max - self._in_flight[name]) > 0
+        ]
+
+    def _start(self, taken: Taken) -> None:
+        self._in_flight[taken.destination] += 1
+        self._idle.clear()
+        self._core.metrics.sending.labels(taken.destination).inc()
+        task = self._sends.create_task(self._send(taken))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _send(self, taken: Taken) -> None:
+        route = self._core.routes[taken.destination]
+        began = time.monotonic()
+        outcome: Outcome = Unknown("worker_stopped")
+        try:
+            async with asyncio.timeout(route.settings.timeout_seconds + _OVERTIME_SECONDS):
+                outcome = await route.send(taken, wire=self._core.wire)
+        except TimeoutError:
+            outcome = Unknown("timeout")
+        except NotReady as error:
+            outcome = RetryLater(error.code)
+        except Exception:
+            # A channel that breaks may have sent.
+            log.exception("a channel failed", extra={"destination": taken.destination})
+            outcome = Unknown("channel_failed")
+        finally:
+            metrics = self._core.metrics
+            metrics.attempts.labels(taken.destination, _word(outcome)).inc()
+            metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
+            self._ended.put_nowait((taken, outcome))
+
+    async def settle_ended(self) -> None:
+        """Write what has ended, as one batch; waits while nothing has."""
+        batch = [await self._ended.get()]
+        while len(batch) < SETTLE_BATCH_MAX and not self._ended.empty():
+            batch.append(self._ended.get_nowait())
+        try:
+            await self._settle_all(batch)
+        finally:
+            for taken, _ in batch:
+                self._in_flight[taken.destination] -= 1
+                self._core.metrics.sending.labels(taken.destination).dec()
+            if not self.unsettled:
+                self._idle.set()
+            # Slots are free, and what waited behind these may be due.
+            self._core.wakes.tell(OUTBOX, *{turn_topic(taken.turn) for taken, _ in batch})
+
+    async def _settle_all(self, batch: Sequence[_Ended]) -> None:
+        """Write a batch; if one of it cannot be written, the others still are."""
+        try:
+            await self._until_written(batch)
+        except Exception:
+            if len(batch) == 1:
+                log.exception("an attempt is left to its lease")
+                return
+            for one in batch:
+                await self._settle_all([one])
+
+    async def _until_written(self, batch: Sequence[_Ended]) -> None:
+        """Keep what is known while the database is away: it is written before anything is sent again."""
+        settlements = [self._settlement(taken, outcome) for taken, outcome in batch]
+        tries = 0
+        while True:
+            try:
+                return await self._write(batch, settlements)
+            except NotReady:
+                tries += 1
+                pause = backoff_seconds(
+                    tries,
+                    first=_SETTLE_PAUSE_SECONDS,
+                    most=_SETTLE_PAUSE_SECONDS_MAX,
+                    jitter=self._core.jitter.random(),
+                )
+                await asyncio.sleep(pause)
+
+    async def _write(self, batch: Sequence[_Ended], settlements: Sequence[Settlement]) -> None:
+        settled = await settle(self._core.pool, settlements)
+        facts = [
+            Fact(
+                taken.message,
+                taken.attempt_id,
+                outcome.receipt,
+                outcome.answer.status if outcome.answer else None,
+            )
+            for (taken, outcome), result in zip(batch, settled, strict=True)
+            if not result.held and isinstance(outcome, Delivered)
+        ]
+        if facts:
+            recorded = await record_facts(self._core.pool, facts)
+            self._core.metrics.facts.inc(len(recorded))
+
+    def _settlement(self, taken: Taken, outcome: Outcome) -> Settlement:
+        verdict = after_attempt(
+            outcome,
+            attempts_used=taken.attempts_used,
+            may_have_arrived=taken.may_have_arrived,
+            age_seconds=taken.age_seconds,
+            policy=self._core.routes[taken.destination].policy,
+            jitter=self._core.jitter.random(),
+        )
+        return Settlement(taken.message, taken.attempt_id, verdict)
+
+    async def _give_back(self, taken: Sequence[Taken]) -> None:
+        if taken:
+            back = Verdict("pending", counted=False, reason="drain")
+            await settle(
+                self._core.pool, [Settlement(one.message, one.attempt_id, back) for one in taken]
+            )
+
+    async def drain(self, *, seconds: float) -> None:
+        """Let what runs end within `seconds`; what is still running then is cut, and settled as what it is: unknown."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            for task in list(self._running):
+                task.cancel()
+            async with asyncio.timeout(_SETTLE_PAUSE_SECONDS_MAX):
+                await self._idle.wait()
+
+
+def _word(outcome: Outcome) -> str:
+    match outcome:
+        case Delivered():
+            return "delivered"
+        case RetryLater():
+            return "retry_later"
+        case Rejected():
+            return "rejected"
+        case Unknown():
+            return "unknown"
+        case _:
+            assert_never(outcome)

@@ -1,0 +1,76 @@
+"""Runs the revisions under one lock, each statement bounded in time, so that replicas may migrate at once."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+from alembic import context
+from sqlalchemy import Connection, pool, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+ADVISORY_LOCK = 0x51AC5EEB
+LOCK_SECONDS_MAX = 120
+_POLL_SECONDS = 0.1
+
+PREPARE = """
+set lock_timeout = '4s';
+set statement_timeout = '60s';
+set search_path = pg_catalog;
+create schema if not exists sink;
+do $$
+begin
+    if not exists (select from pg_catalog.pg_roles where rolname = 'sinksweep_app') then
+        create role sinksweep_app nologin;
+    end if;
+    if not pg_catalog.pg_has_role(current_user, 'sinksweep_app', 'member') then
+        execute pg_catalog.format('grant sinksweep_app to %I', current_user);
+    end if;
+end
+$$;
+"""
+
+
+def migrate(connection: Connection) -> None:
+    """Run what is missing, in one transaction for each revision."""
+    context.configure(
+        connection=connection,
+        version_table_schema="sink",
+        transaction_per_migration=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def main() -> None:
+    """Wait for the lock, then migrate over one connection."""
+    url = context.config.attributes["url"]
+
+    async def connect(**_options: Any) -> Any:
+        return await asyncpg.connect(url, timeout=10)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=connect, poolclass=pool.NullPool
+    )
+    lock = await asyncpg.connect(url, timeout=10)
+    try:
+        async with asyncio.timeout(LOCK_SECONDS_MAX):
+            # Tried and not awaited: a waiting statement would hold a snapshot, and every DDL up.
+            while not await lock.fetchval(  # noqa: ASYNC110 - the event is in the database
+                "select pg_try_advisory_lock($1)", ADVISORY_LOCK
+            ):
+                await asyncio.sleep(_POLL_SECONDS)
+        await lock.execute(PREPARE)
+        async with engine.connect() as connection:
+            await connection.execute(text("set lock_timeout = '4s'"))
+            await connection.execute(text("set statement_timeout = '60s'"))
+            await connection.execute(text("set search_path = pg_catalog"))
+            await connection.commit()
+            await connection.run_sync(migrate)
+            await connection.execute(text("grant select on sink.alembic_version to sinksweep_app"))
+            await connection.commit()
+    finally:
+        await lock.close()
+        await engine.dispose()
+
+
+asyncio.run(main())

@@ -1,0 +1,316 @@
+-- The schema as it is: the sum of all revisions. Made by `make schema`, compared by a test; never edited by hand.
+
+CREATE SCHEMA sink;
+
+CREATE FUNCTION sink.now() RETURNS timestamp with time zone
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$select statement_timestamp()$$;
+
+CREATE TABLE sink.alembic_version (
+    version_num character varying(32) NOT NULL
+);
+
+CREATE TABLE sink.api_key (
+    id text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL,
+    hash bytea NOT NULL,
+    scopes text[] NOT NULL,
+    queues text[],
+    created_at timestamp with time zone DEFAULT sink.now() NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT scopes_known CHECK (((scopes <@ ARRAY['accept'::text, 'agent'::text, 'approve'::text, 'read'::text, 'admin'::text]) AND (cardinality(scopes) > 0)))
+);
+
+CREATE TABLE sink.attempt (
+    turn uuid NOT NULL,
+    number integer NOT NULL,
+    token uuid NOT NULL,
+    agent text NOT NULL,
+    code_version text,
+    request uuid,
+    claimed_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    ended text,
+    reason text,
+    request_hash bytea,
+    CONSTRAINT ended_at_once CHECK (((ended IS NULL) = (ended_at IS NULL))),
+    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['sealed'::text, 'released'::text, 'failed'::text, 'swept'::text]))),
+    CONSTRAINT sealed_with_request CHECK (((ended IS DISTINCT FROM 'sealed'::text) OR (request_hash IS NOT NULL)))
+)
+WITH (fillfactor='80');
+
+CREATE TABLE sink.claim_request (
+    id uuid NOT NULL,
+    principal text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    agent text NOT NULL COLLATE pg_catalog."C",
+    request_id text NOT NULL COLLATE pg_catalog."C",
+    parameters text NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE sink.delivery_lane (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    tail bigint NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02');
+
+CREATE TABLE sink.event (
+    id bigint NOT NULL,
+    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    at timestamp with time zone DEFAULT sink.now() NOT NULL,
+    turn uuid NOT NULL,
+    message uuid,
+    verb text NOT NULL COLLATE pg_catalog."C",
+    from_state text COLLATE pg_catalog."C",
+    to_state text NOT NULL COLLATE pg_catalog."C",
+    attempt integer,
+    attempt_id uuid,
+    reason text,
+    detail jsonb
+);
+
+ALTER TABLE sink.event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME sink.event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE sink.idempotency_key (
+    scope text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    body_hash bytea NOT NULL,
+    inbound uuid NOT NULL,
+    turn uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    last_state text,
+    CONSTRAINT body_hash_is_sha256 CHECK ((octet_length(body_hash) = 32))
+);
+
+CREATE TABLE sink.inbound (
+    id uuid NOT NULL,
+    turn uuid NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    source text NOT NULL COLLATE pg_catalog."C",
+    conversation text COLLATE pg_catalog."C",
+    received_at timestamp with time zone NOT NULL,
+    content_type text NOT NULL,
+    headers jsonb NOT NULL,
+    metadata text,
+    body bytea NOT NULL,
+    strict_json boolean NOT NULL,
+    reply bytea,
+    reply_expires_at timestamp with time zone,
+    CONSTRAINT reply_expires CHECK (((reply IS NULL) = (reply_expires_at IS NULL)))
+);
+
+CREATE TABLE sink.lane (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text NOT NULL COLLATE pg_catalog."C",
+    tail bigint NOT NULL,
+    holder uuid
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02');
+
+CREATE TABLE sink.loopback (
+    key text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    content_type text NOT NULL,
+    headers jsonb NOT NULL,
+    body bytea NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    times integer NOT NULL
+);
+
+CREATE TABLE sink.outbox (
+    id uuid NOT NULL,
+    turn uuid NOT NULL,
+    seal smallint NOT NULL,
+    "position" smallint NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    place bigint,
+    left_lane boolean DEFAULT false NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    reason text,
+    blocked_by uuid,
+    delay_seconds double precision DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    due_since timestamp with time zone,
+    expires_at timestamp with time zone,
+    attempts integer DEFAULT 0 NOT NULL,
+    attempts_used integer DEFAULT 0 NOT NULL,
+    may_have_arrived boolean DEFAULT false NOT NULL,
+    attempt_id uuid,
+    lease_expires_at timestamp with time zone,
+    delivered_at timestamp with time zone,
+    receipt text,
+    CONSTRAINT attempt_while_sending CHECK (((state = 'sending'::text) = (attempt_id IS NOT NULL))),
+    CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (attempts_used <= attempts))),
+    CONSTRAINT blocked_while_pending CHECK (((blocked_by IS NULL) OR (state = 'pending'::text))),
+    CONSTRAINT dead_never_arrived CHECK (((state <> 'dead'::text) OR (NOT may_have_arrived))),
+    CONSTRAINT delivered_with_time CHECK (((state = 'delivered'::text) = (delivered_at IS NOT NULL))),
+    CONSTRAINT due_when_unblocked CHECK (((blocked_by IS NOT NULL) OR (due_since IS NOT NULL))),
+    CONSTRAINT ended_with_reason CHECK (((state <> ALL (ARRAY['dead'::text, 'unknown'::text])) OR (reason IS NOT NULL))),
+    CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL))),
+    CONSTRAINT place_in_lane CHECK (((conversation IS NULL) = (place IS NULL))),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'unknown'::text])))
+)
+WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');
+
+CREATE TABLE sink.outbox_payload (
+    message uuid NOT NULL,
+    key text NOT NULL,
+    recipient text,
+    headers jsonb NOT NULL,
+    content_type text NOT NULL,
+    body bytea NOT NULL,
+    hash bytea NOT NULL,
+    sealed_at timestamp with time zone NOT NULL,
+    CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32))
+);
+
+CREATE TABLE sink.turn (
+    id uuid NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text COLLATE pg_catalog."C",
+    lane_seq bigint,
+    priority smallint NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    reason text,
+    created_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    attempts_used integer DEFAULT 0 NOT NULL,
+    releases integer DEFAULT 0 NOT NULL,
+    token uuid,
+    lease_seconds integer,
+    lease_expires_at timestamp with time zone,
+    seal smallint DEFAULT 0 NOT NULL,
+    payload_hash bytea,
+    input_bytes bigint NOT NULL,
+    CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (releases >= 0) AND (attempt >= attempts_used))),
+    CONSTRAINT failed_with_reason CHECK (((state = 'failed'::text) = (reason IS NOT NULL))),
+    CONSTRAINT lane_place CHECK (
+CASE
+    WHEN (conversation IS NULL) THEN ((lane_seq IS NULL) AND (state <> 'waiting'::text))
+    ELSE ((state = 'scheduled'::text) = (lane_seq IS NULL))
+END),
+    CONSTRAINT lease_while_token CHECK ((((token IS NULL) = (lease_expires_at IS NULL)) AND ((token IS NULL) = (lease_seconds IS NULL)))),
+    CONSTRAINT priority_bounds CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT sealed_with_hash CHECK ((((state = ANY (ARRAY['sealed'::text, 'replied'::text, 'undelivered'::text])) = (payload_hash IS NOT NULL)) AND ((payload_hash IS NULL) = (seal = 0)))),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['scheduled'::text, 'waiting'::text, 'queued'::text, 'processing'::text, 'sealed'::text, 'replied'::text, 'undelivered'::text, 'failed'::text]))),
+    CONSTRAINT token_while_processing CHECK (((state = 'processing'::text) = (token IS NOT NULL)))
+)
+WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');
+
+ALTER TABLE ONLY sink.alembic_version
+    ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
+
+ALTER TABLE ONLY sink.api_key
+    ADD CONSTRAINT api_key_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.attempt
+    ADD CONSTRAINT attempt_pkey PRIMARY KEY (turn, number);
+
+ALTER TABLE ONLY sink.claim_request
+    ADD CONSTRAINT claim_request_pkey PRIMARY KEY (principal, queue, agent, request_id);
+
+ALTER TABLE ONLY sink.delivery_lane
+    ADD CONSTRAINT delivery_lane_pkey PRIMARY KEY (queue, conversation, destination);
+
+ALTER TABLE ONLY sink.event
+    ADD CONSTRAINT event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.idempotency_key
+    ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (scope, key);
+
+ALTER TABLE ONLY sink.inbound
+    ADD CONSTRAINT inbound_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.lane
+    ADD CONSTRAINT lane_pkey PRIMARY KEY (queue, conversation);
+
+ALTER TABLE ONLY sink.loopback
+    ADD CONSTRAINT loopback_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY sink.outbox_payload
+    ADD CONSTRAINT outbox_payload_pkey PRIMARY KEY (message);
+
+ALTER TABLE ONLY sink.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.turn
+    ADD CONSTRAINT turn_pkey PRIMARY KEY (id);
+
+CREATE INDEX attempt_request ON sink.attempt USING btree (request) WHERE (request IS NOT NULL);
+
+CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at);
+
+CREATE INDEX event_turn ON sink.event USING btree (turn, id);
+
+CREATE INDEX inbound_turn ON sink.inbound USING btree (turn);
+
+CREATE INDEX loopback_recent ON sink.loopback USING btree (last_at DESC);
+
+CREATE INDEX outbox_blocked ON sink.outbox USING btree (blocked_by) WHERE (blocked_by IS NOT NULL);
+
+CREATE INDEX outbox_due ON sink.outbox USING btree (destination, due_at, id) WHERE ((state = 'pending'::text) AND (blocked_by IS NULL));
+
+CREATE INDEX outbox_lane ON sink.outbox USING btree (queue, conversation, destination, place) WHERE ((state = ANY (ARRAY['pending'::text, 'sending'::text])) AND (NOT left_lane) AND (conversation IS NOT NULL));
+
+CREATE INDEX outbox_sending ON sink.outbox USING btree (lease_expires_at, id) WHERE (state = 'sending'::text);
+
+CREATE UNIQUE INDEX outbox_set ON sink.outbox USING btree (turn, seal, "position");
+
+CREATE UNIQUE INDEX turn_lane_head ON sink.turn USING btree (queue, conversation) WHERE ((state = ANY (ARRAY['queued'::text, 'processing'::text])) AND (conversation IS NOT NULL));
+
+CREATE INDEX turn_processing ON sink.turn USING btree (lease_expires_at, id) WHERE (state = 'processing'::text);
+
+CREATE INDEX turn_queued ON sink.turn USING btree (queue, priority DESC, due_at, id) WHERE (state = 'queued'::text);
+
+CREATE INDEX turn_scheduled ON sink.turn USING btree (due_at, id) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX turn_waiting ON sink.turn USING btree (queue, conversation, lane_seq) WHERE (state = 'waiting'::text);
+
+GRANT USAGE ON SCHEMA sink TO sinksweep_app;
+
+GRANT ALL ON FUNCTION sink.now() TO sinksweep_app;
+
+GRANT SELECT ON TABLE sink.alembic_version TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.api_key TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.attempt TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.claim_request TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.delivery_lane TO sinksweep_app;
+
+GRANT SELECT,INSERT ON TABLE sink.event TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.idempotency_key TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.inbound TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.lane TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.loopback TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox_payload TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.turn TO sinksweep_app;

@@ -1,0 +1,136 @@
+"""What must hold in a database at any moment between two transactions, as queries that return what breaks it."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.database import Admin
+
+RULES = {
+    "an inbound has one turn and a turn has an inbound": """
+        select t.id from sink.turn as t full join sink.inbound as i on i.turn = t.id
+        where t.id is null or i.id is null
+    """,
+    "a key stands for an inbound and its turn": """
+        select k.key from sink.idempotency_key as k
+        left join sink.inbound as i on i.id = k.inbound and i.turn = k.turn
+        where i.id is null
+    """,
+    "a lane's holder is its queued or processing turn, and the other way round": """
+        select l.conversation from sink.lane as l
+        full join (
+            select * from sink.turn where state in ('queued', 'processing') and conversation is not null
+        ) as t on t.queue = l.queue and t.conversation = l.conversation
+        where l.holder is distinct from t.id
+    """,
+    "a free lane has nobody waiting": """
+        select w.id from sink.turn as w
+        inner join sink.lane as l on l.queue = w.queue and l.conversation = w.conversation
+        where w.state = 'waiting' and l.holder is null
+    """,
+    "places in a lane are given once and up to its tail": """
+        select t.id from sink.turn as t
+        inner join sink.lane as l on l.queue = t.queue and l.conversation = t.conversation
+        where t.lane_seq > l.tail or exists (
+            select from sink.turn as o
+            where o.queue = t.queue and o.conversation = t.conversation and o.lane_seq = t.lane_seq and o.id <> t.id
+        )
+    """,
+    "attempt numbers rise by one, and all but the last of a turn have ended": """
+        select t.id from sink.turn as t left join sink.attempt as a on a.turn = t.id
+        group by t.id
+        having count(a.number) <> t.attempt or coalesce(max(a.number), 0) <> t.attempt
+            or count(*) filter (where a.number is not null and a.ended is null)
+                <> (t.state = 'processing')::int
+    """,
+    "a lease token is that of the open attempt, and none is given twice": """
+        select t.id from sink.turn as t
+        left join sink.attempt as a on a.turn = t.id and a.token = t.token and a.ended is null
+        where t.token is not null and a.turn is null
+        union all select max(turn::text)::uuid from sink.attempt group by token having count(*) > 1
+    """,
+    "what an attempt used is counted once": """
+        select t.id from sink.turn as t inner join sink.attempt as a on a.turn = t.id
+        group by t.id
+        having t.attempts_used <> count(*) filter (where a.ended is distinct from 'released')
+            or t.releases <> count(*) filter (where a.ended = 'released')
+    """,
+    "a turn is replied if and only if its whole set is delivered": """
+        select t.id from sink.turn as t left join sink.outbox as o on o.turn = t.id and o.seal = t.seal
+        where t.seal > 0
+        group by t.id having (t.state = 'replied') <> coalesce(bool_and(o.state = 'delivered'), true)
+    """,
+    "an undelivered turn has nothing that moves by itself, a sealed one has": """
+        with recursive stuck (id) as (
+            select id from sink.outbox where state in ('dead', 'unknown')
+            union
+            select o.id from sink.outbox as o inner join stuck on o.blocked_by = stuck.id
+        )
+        select t.id from sink.turn as t inner join sink.outbox as o on o.turn = t.id and o.seal = t.seal
+        where t.state in ('sealed', 'undelivered')
+        group by t.id
+        having (t.state = 'sealed')
+            <> bool_or(o.state in ('pending', 'sending') and o.id not in (select id from stuck))
+    """,
+    "messages exist only for sealed turns": """
+        select o.id from sink.outbox as o left join sink.turn as t on t.id = o.turn and t.seal >= o.seal
+        where t.id is null or t.state not in ('sealed', 'replied', 'undelivered')
+    """,
+    "a blocker is open or stuck and comes before": """
+        select o.id from sink.outbox as o left join sink.outbox as b on b.id = o.blocked_by
+        where o.blocked_by is not null and (
+            b.id is null or b.state = 'delivered'
+            or case when b.turn = o.turn then b.position >= o.position else b.place >= o.place end
+        )
+    """,
+    "an unblocked message has nobody open before it in its lane": """
+        select o.id from sink.outbox as o inner join sink.outbox as b
+            on b.queue = o.queue and b.conversation = o.conversation and b.destination = o.destination
+            and b.place < o.place
+        where o.state = 'pending' and o.blocked_by is null and o.attempts = 0 and not o.left_lane
+            and not b.left_lane and b.state in ('pending', 'sending')
+    """,
+    "an unblocked message has nobody unconfirmed before it in its set": """
+        select o.id from sink.outbox as o inner join sink.outbox as b
+            on b.turn = o.turn and b.seal = o.seal and b.destination = o.destination
+            and b.conversation is not distinct from o.conversation and b.position < o.position
+        where o.state in ('pending', 'sending') and o.blocked_by is null and o.attempts = 0
+            and b.state <> 'delivered'
+    """,
+    "a dead message never may have arrived": """
+        select id from sink.outbox where state = 'dead' and may_have_arrived
+    """,
+    "the events of a turn are one chain that ends where it is": """
+        select turn from (
+            select e.turn, e.from_state, lag(e.to_state) over story as before,
+                e.to_state, t.state, lead(e.id) over story is null as is_last
+            from sink.event as e left join sink.turn as t on t.id = e.turn
+            where e.message is null
+            window story as (partition by e.turn order by e.id)
+        ) as told
+        where from_state is distinct from before or (is_last and to_state is distinct from state)
+        union all
+        select id from sink.turn where id not in (select turn from sink.event where message is null)
+    """,
+    "the events of a message are one chain that ends where it is": """
+        select message from (
+            select e.message, e.from_state, lag(e.to_state) over story as before,
+                e.to_state, o.state, lead(e.id) over story is null as is_last
+            from sink.event as e left join sink.outbox as o on o.id = e.message
+            where e.message is not null
+            window story as (partition by e.message order by e.id)
+        ) as told
+        where from_state is distinct from before or (is_last and to_state is distinct from state)
+        union all
+        select id from sink.outbox where id not in (select message from sink.event where message is not null)
+    """,
+}
+
+
+async def broken(admin: "Admin") -> dict[str, list[str]]:
+    """The rules that do not hold, with what breaks them."""
+    found = {}
+    for rule, query in RULES.items():
+        rows = await admin.fetch(query)
+        if rows:
+            found[rule] = [str(row[0]) for row in rows]
+    return found

@@ -1,0 +1,179 @@
+"""A turn and its messages, placed in every state, by the verbs themselves wherever a verb leads there."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from app.domain.model import Claimed, Taken, Verdict
+from tests.engine.stories import DEAD, DELIVERED, LATER, UNKNOWN, Sink, draft
+
+if TYPE_CHECKING:
+    from tests.database import Admin, Clock
+
+LATER_PERHAPS_ARRIVED = replace(LATER, delay_seconds=0.0, may_have_arrived=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a situation is played."""
+
+    sink: Sink
+    admin: "Admin"
+    clock: "Clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The last lease on the turn that was placed, and its last delivery attempt, as far as there were any."""
+
+    held: Claimed | None = None
+    taken: Taken | None = None
+
+
+Situation = Callable[[Stage], Awaitable[Placed]]
+
+
+async def scheduled(stage: Stage) -> Placed:
+    await stage.sink.accept_one("a", "c", delay_seconds=3_600)
+    return Placed()
+
+
+async def scheduled_and_due(stage: Stage) -> Placed:
+    await stage.sink.accept_one("a", "c", delay_seconds=10)
+    await stage.clock.travel(11)
+    return Placed()
+
+
+async def scheduled_and_due_in_a_taken_lane(stage: Stage) -> Placed:
+    await stage.sink.accept_one("first", "c")
+    return await scheduled_and_due(stage)
+
+
+async def queued(stage: Stage) -> Placed:
+    await stage.sink.accept_one("a", "c")
+    return Placed()
+
+
+async def waiting(stage: Stage) -> Placed:
+    await stage.sink.accept_one("first", "c")
+    return await queued(stage)
+
+
+async def queued_and_backing_off(stage: Stage) -> Placed:
+    held = await stage.sink.hold("a", "c")
+    await stage.sink.hand_back(held, failed=True)
+    return Placed(held)
+
+
+async def processing(stage: Stage) -> Placed:
+    return Placed(await stage.sink.hold("a", "c"))
+
+
+async def processing_before_another(stage: Stage) -> Placed:
+    placed = await processing(stage)
+    await stage.sink.accept_one("next", "c")
+    return placed
+
+
+async def processing_without_a_lane(stage: Stage) -> Placed:
+    return Placed(await stage.sink.hold("a"))
+
+
+async def processing_with_a_lapsed_lease(stage: Stage) -> Placed:
+    placed = await processing_before_another(stage)
+    await stage.clock.travel(61)
+    return placed
+
+
+async def _sealed(stage: Stage, *texts: str) -> Claimed:
+    held = await stage.sink.hold("a", "c")
+    await stage.sink.seal_one(held, *(draft(text, "c") for text in texts))
+    return held
+
+
+async def replied_without_messages(stage: Stage) -> Placed:
+    return Placed(await _sealed(stage))
+
+
+async def pending(stage: Stage) -> Placed:
+    return Placed(await _sealed(stage, "1", "2"))
+
+
+async def _spoil(stage: Stage) -> None:
+    await stage.admin.execute("update sink.outbox_payload set body = 'forged'")
+
+
+async def pending_and_spoiled(stage: Stage) -> Placed:
+    placed = await pending(stage)
+    await _spoil(stage)
+    return placed
+
+
+async def sending(stage: Stage) -> Placed:
+    return Placed(await _sealed(stage, "1", "2"), await stage.sink.take_one())
+
+
+async def sending_the_last(stage: Stage) -> Placed:
+    held = await _sealed(stage, "1", "2")
+    await stage.sink.settle_next(DELIVERED)
+    return Placed(held, await stage.sink.take_one())
+
+
+async def sending_with_a_lapsed_lease(stage: Stage) -> Placed:
+    placed = await sending_the_last(stage)
+    await stage.clock.travel(31)
+    return placed
+
+
+def _settled(verdict: Verdict, *texts: str) -> Situation:
+    async def situation(stage: Stage) -> Placed:
+        held = await _sealed(stage, *texts)
+        taken = await stage.sink.take_one()
+        await stage.sink.settle((taken, verdict))
+        return Placed(held, taken)
+
+    return situation
+
+
+pending_perhaps_arrived = _settled(LATER_PERHAPS_ARRIVED, "1")
+replied = _settled(DELIVERED, "1")
+undelivered_by_a_dead_message = _settled(DEAD, "1", "2")
+undelivered_by_an_unknown_message = _settled(UNKNOWN, "1")
+
+
+async def pending_perhaps_arrived_and_spoiled(stage: Stage) -> Placed:
+    placed = await pending_perhaps_arrived(stage)
+    await _spoil(stage)
+    return placed
+
+
+async def failed(stage: Stage) -> Placed:
+    held = await stage.sink.hold("a", "c")
+    await stage.sink.hand_back(held, final=True, reason="impossible")
+    return Placed(held)
+
+
+SITUATIONS: dict[str, Situation] = {
+    "scheduled": scheduled,
+    "scheduled and due": scheduled_and_due,
+    "scheduled and due in a taken lane": scheduled_and_due_in_a_taken_lane,
+    "waiting": waiting,
+    "queued": queued,
+    "queued and backing off": queued_and_backing_off,
+    "processing": processing,
+    "processing before another": processing_before_another,
+    "processing without a lane": processing_without_a_lane,
+    "processing with a lapsed lease": processing_with_a_lapsed_lease,
+    "replied without messages": replied_without_messages,
+    "pending": pending,
+    "pending and spoiled": pending_and_spoiled,
+    "pending, perhaps arrived": pending_perhaps_arrived,
+    "pending, perhaps arrived, and spoiled": pending_perhaps_arrived_and_spoiled,
+    "sending": sending,
+    "sending the last": sending_the_last,
+    "sending with a lapsed lease": sending_with_a_lapsed_lease,
+    "replied": replied,
+    "undelivered by a dead message": undelivered_by_a_dead_message,
+    "undelivered by an unknown message": undelivered_by_an_unknown_message,
+    "failed": failed,
+}

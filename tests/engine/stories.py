@@ -1,0 +1,262 @@
+"""The engine's verbs with what a test does not care about filled in, so that a test tells its story."""
+
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from app.domain.ids import IdFactory
+from app.domain.model import (
+    Accepted,
+    Arrival,
+    Claimed,
+    ClaimRequest,
+    DeliveryPolicy,
+    DraftMessage,
+    Fact,
+    HandBack,
+    HandedBack,
+    Renewal,
+    Renewed,
+    Sealed,
+    SealRequest,
+    Settlement,
+    Slots,
+    Taken,
+    TurnPolicy,
+    Verdict,
+)
+from app.domain.outcome import Answer
+from app.domain.seal import message_hash
+from app.engine import accept as accepting
+from app.engine import claim as claiming
+from app.engine import due as due_verb
+from app.engine import fact, inspect, release, renew, seal, settle, sweep, take
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+
+QUEUE = "default"
+CRM = "crm"
+KEY_SECONDS = 2_592_000.0
+ANSWER_BYTES_MAX = 8 << 20
+
+DELIVERED = Verdict("delivered", receipt="r-1", answer=Answer(200, "ok"))
+DEAD = Verdict("dead", reason="rejected")
+UNKNOWN = Verdict("unknown", reason="timeout", may_have_arrived=True)
+LATER = Verdict("pending", reason="busy", delay_seconds=5.0)
+GIVEN_BACK = Verdict("pending", reason="drain", counted=False)
+
+TURN_POLICY = TurnPolicy(
+    attempts_max=5, releases_max=20, backoff_seconds=1.0, backoff_seconds_max=60.0
+)
+DELIVERY_POLICY = DeliveryPolicy(
+    attempts_max=5, age_seconds_max=86_400.0, backoff_seconds=1.0, backoff_seconds_max=3_600.0
+)
+
+
+def arrival(key: str, conversation: str | None = None, **changes: Any) -> Arrival:
+    """One inbound of the queue `default`, whose body is its key unless told otherwise."""
+    queue = changes.setdefault("queue", QUEUE)
+    body = changes.setdefault("body", b'"%s"' % key.encode())
+    return Arrival(
+        key=key,
+        conversation=conversation,
+        **{
+            "scope": f"queue/{queue}",
+            "body_hash": hashlib.sha256(body).digest(),
+            "source": "api",
+            "content_type": "application/json",
+            "strict_json": True,
+            **changes,
+        },
+    )
+
+
+def draft(text: str = "hello", conversation: str | None = None, **changes: Any) -> DraftMessage:
+    """One message to the destination `crm`, with the hash it should have."""
+    fields: dict[str, Any] = {
+        "destination": CRM,
+        "recipient": None,
+        "conversation": conversation,
+        "headers": {},
+        "content_type": "text/plain",
+        "body": text.encode(),
+        "delay_seconds": 0.0,
+        **changes,
+    }
+    return DraftMessage(**fields, hash=message_hash(**fields))
+
+
+def request_hash(drafts: Sequence[DraftMessage]) -> bytes:
+    """What tells one set from another."""
+    return hashlib.sha256(b"".join(one.hash for one in drafts)).digest()
+
+
+def sealing(held: Claimed, *drafts: DraftMessage) -> SealRequest:
+    """The seal of a held turn with these messages."""
+    return SealRequest(held.turn, held.token, request_hash(drafts), drafts)
+
+
+def returning(held: Claimed, **changes: Any) -> HandBack:
+    """A held turn handed back."""
+    return HandBack(**{"turn": held.turn, "token": held.token, "reason": "busy", **changes})
+
+
+def only(outcomes: Sequence[Any]) -> Any:
+    """The one outcome of a single call."""
+    (outcome,) = outcomes
+    return outcome
+
+
+@dataclass(slots=True)
+class Sink:
+    """Every verb of the engine, over one pool."""
+
+    pool: "Pool"
+    ids: IdFactory
+    jitter: random.Random
+    turn_policies: Mapping[str, TurnPolicy] = field(default_factory=lambda: {QUEUE: TURN_POLICY})
+    delivery_policies: Mapping[str, DeliveryPolicy] = field(
+        default_factory=lambda: {CRM: DELIVERY_POLICY}
+    )
+
+    async def accept(self, *arrivals: Arrival) -> list[Accepted]:
+        return await accepting.accept(self.pool, arrivals, ids=self.ids, key_seconds=KEY_SECONDS)
+
+    async def accept_one(
+        self, key: str, conversation: str | None = None, **changes: Any
+    ) -> Accepted:
+        (accepted,) = await self.accept(arrival(key, conversation, **changes))
+        return accepted
+
+    async def claim_for(
+        self,
+        *requests: ClaimRequest,
+        still_wanted: Callable[[int], bool] = lambda _position: True,
+    ) -> list[list[Claimed]]:
+        return await claiming.claim(self.pool, requests, still_wanted=still_wanted)
+
+    async def claim(self, turns_max: int = 1, **changes: Any) -> list[Claimed]:
+        (claimed,) = await self.claim_for(wish(turns_max, **changes))
+        return claimed
+
+    async def claim_one(self, **changes: Any) -> Claimed:
+        (claimed,) = await self.claim(1, **changes)
+        return claimed
+
+    async def hold(self, key: str, conversation: str | None = None, **changes: Any) -> Claimed:
+        """Accept a turn and claim it, over any others."""
+        accepted = await self.accept_one(key, conversation, priority=100)
+        held = await self.claim_one(**changes)
+        assert held.turn == accepted.turn
+        return held
+
+    async def renew(self, *held: Claimed) -> list[renew.Outcome]:
+        return await renew.renew(self.pool, [Renewal(one.turn, one.token) for one in held])
+
+    async def release(self, *returned: HandBack) -> list[release.Outcome]:
+        return await release.release(
+            self.pool, returned, policies=self.turn_policies, jitter=self.jitter
+        )
+
+    async def hand_back(self, held: Claimed, **changes: Any) -> str:
+        """Hand one turn back that is held for sure; returns its state."""
+        outcome = only(await self.release(returning(held, **changes)))
+        assert isinstance(outcome, HandedBack)
+        return outcome.state
+
+    async def seal(self, *requests: SealRequest) -> list[seal.Outcome]:
+        return await seal.seal(self.pool, requests, ids=self.ids)
+
+    async def seal_one(self, held: Claimed, *drafts: DraftMessage) -> Sealed:
+        """Seal a turn that is held for sure."""
+        outcome = only(await self.seal(sealing(held, *drafts)))
+        assert isinstance(outcome, Sealed)
+        return outcome
+
+    async def sealed(
+        self, key: str, *drafts: DraftMessage, conversation: str | None = None
+    ) -> tuple[UUID, list[UUID]]:
+        """A turn from accept to seal: its id, and those of its messages."""
+        held = await self.hold(key, conversation)
+        outcome = await self.seal_one(held, *drafts)
+        return held.turn, [message.id for message in outcome.messages]
+
+    async def take(self, count: int = 100, *, destination: str = CRM) -> list[Taken]:
+        return await take.take(self.pool, [Slots(destination, count, 30.0)])
+
+    async def take_one(self) -> Taken:
+        (taken,) = await self.take(1)
+        return taken
+
+    async def settle(self, *pairs: tuple[Taken, Verdict]) -> list[bool]:
+        """Settle each; tells of each whether its lease still held."""
+        settlements = [Settlement(one.message, one.attempt_id, verdict) for one, verdict in pairs]
+        return [done.held for done in await settle.settle(self.pool, settlements)]
+
+    async def settle_next(self, verdict: Verdict) -> UUID:
+        """Take the next due message and settle it."""
+        taken = await self.take_one()
+        assert await self.settle((taken, verdict)) == [True]
+        return taken.message
+
+    async def tell(self, *taken: Taken) -> set[UUID]:
+        """Late facts: these attempts were delivered."""
+        facts = [Fact(one.message, one.attempt_id, "r-late", 200) for one in taken]
+        return await fact.record_facts(self.pool, facts)
+
+    async def sweep_turns(self, turns_max: int = 100) -> dict[str, int]:
+        return await sweep.sweep_turns(
+            self.pool, policies=self.turn_policies, turns_max=turns_max, jitter=self.jitter
+        )
+
+    async def sweep_messages(self, messages_max: int = 100) -> int:
+        return await sweep.sweep_messages(
+            self.pool,
+            policies=self.delivery_policies,
+            messages_max=messages_max,
+            jitter=self.jitter,
+        )
+
+    async def due(self, turns_max: int = 100) -> list[str]:
+        return await due_verb.due(self.pool, turns_max=turns_max)
+
+    async def look(self, turn: UUID) -> inspect.TurnView:
+        """A turn that is there for sure, as it is."""
+        view = await inspect.find_turn(self.pool, turn)
+        assert view is not None
+        return view
+
+    async def state(self, turn: UUID) -> str:
+        return (await self.look(turn)).state
+
+    async def states(self, turn: UUID) -> list[str]:
+        """The states of a turn's messages, in their order."""
+        return [message.state for message in (await self.look(turn)).messages]
+
+    async def story(self, turn: UUID) -> list[tuple[str, str | None, str]]:
+        """The moves of a turn itself, in order."""
+        events = await inspect.find_events(self.pool, turn, after=0, events_max=1000)
+        return [(e.verb, e.from_state, e.to_state) for e in events if e.message is None]
+
+
+def wish(turns_max: int = 1, **changes: Any) -> ClaimRequest:
+    """A claim of the queue `default`."""
+    return ClaimRequest(
+        **{
+            "queue": QUEUE,
+            "agent": "agent-1",
+            "turns_max": turns_max,
+            "lease_seconds": 60,
+            "answer_bytes_max": ANSWER_BYTES_MAX,
+            **changes,
+        }
+    )
+
+
+def still_holds(outcome: object) -> bool:
+    """Whether a renewal was granted."""
+    return isinstance(outcome, Renewed)

@@ -1,0 +1,303 @@
+"""What the verbs do to every state is exactly what the lifecycle declares: in the rows and in the events."""
+
+import os
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from app.domain.ids import IdFactory
+from app.domain.lifecycle import MESSAGE_MOVES, TURN_MOVES, MessageState, Move, TurnState
+from app.domain.model import Claimed, DeliveryPolicy, Taken, TurnPolicy
+from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.retry import after_attempt
+from app.engine.database import open_pool
+from tests.database import Clock, Server, options_for
+from tests.engine.invariants import broken
+from tests.engine.situations import SITUATIONS, Placed, Stage
+from tests.engine.stories import (
+    CRM,
+    DELIVERY_POLICY,
+    QUEUE,
+    TURN_POLICY,
+    Sink,
+    draft,
+    returning,
+    sealing,
+    still_holds,
+)
+
+if TYPE_CHECKING:
+    from tests.database import Admin
+
+LAST_TURN_ATTEMPT = replace(TURN_POLICY, attempts_max=1, releases_max=0)
+LAST_DELIVERY_ATTEMPT = replace(DELIVERY_POLICY, attempts_max=1)
+
+NOBODYS_LEASE = Claimed(uuid4(), uuid4(), 1, 0.0, None, (), ())
+
+Moved = tuple[str, str | None, str]
+# One verb with its parameters; what it returns are moves that leave no event.
+Play = Callable[[Sink, Claimed, Taken | None], Awaitable[set[Moved] | None]]
+
+
+@dataclass(slots=True)
+class Observed:
+    """What the verbs did, over all situations."""
+
+    turns: set[Moved] = field(default_factory=set)
+    messages: set[Moved] = field(default_factory=set)
+    turn_states: set[str] = field(default_factory=set)
+    message_states: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+    played: int = 0
+
+
+def _turns(policy: TurnPolicy, play: Play) -> Play:
+    async def played(sink: Sink, held: Claimed, taken: Taken | None) -> set[Moved] | None:
+        return await play(replace(sink, turn_policies={QUEUE: policy}), held, taken)
+
+    return played
+
+
+def _messages(policy: DeliveryPolicy, play: Play) -> Play:
+    async def played(sink: Sink, held: Claimed, taken: Taken | None) -> set[Moved] | None:
+        return await play(replace(sink, delivery_policies={CRM: policy}), held, taken)
+
+    return played
+
+
+async def _accept(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.accept_one("new")
+    await sink.accept_one("new in the lane", "c")
+    await sink.accept_one("new and later", "c", delay_seconds=60)
+    await sink.accept_one("a", "c")
+
+
+async def _due(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.due()
+
+
+async def _claim(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.claim(10)
+
+
+async def _renew(sink: Sink, held: Claimed, _taken: Taken | None) -> set[Moved]:
+    (outcome,) = await sink.renew(held)
+    return {("renew", "processing", "processing")} if still_holds(outcome) else set()
+
+
+async def _release(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held))
+
+
+async def _fail(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held, failed=True))
+
+
+async def _fail_for_good(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held, final=True))
+
+
+async def _seal(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.seal(sealing(held, draft("new", "c"), draft("new")))
+
+
+async def _seal_nothing(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.seal(sealing(held))
+
+
+async def _sweep_turns(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.sweep_turns()
+
+
+async def _sweep_messages(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.sweep_messages()
+
+
+async def _take(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.take()
+
+
+async def _tell(sink: Sink, _held: Claimed, taken: Taken | None) -> None:
+    if taken is not None:
+        await sink.tell(taken)
+
+
+def _settle(outcome: Outcome) -> Play:
+    async def play(sink: Sink, _held: Claimed, taken: Taken | None) -> None:
+        if taken is None:
+            return
+        verdict = after_attempt(
+            outcome,
+            attempts_used=taken.attempts_used,
+            may_have_arrived=taken.may_have_arrived,
+            age_seconds=taken.age_seconds,
+            policy=sink.delivery_policies[CRM],
+            jitter=0.0,
+        )
+        await sink.settle((taken, verdict))
+
+    return play
+
+
+VERBS: dict[str, Play] = {
+    "accept": _accept,
+    "due": _due,
+    "claim": _claim,
+    "renew": _renew,
+    "release": _release,
+    "release, none left": _turns(LAST_TURN_ATTEMPT, _release),
+    "fail": _fail,
+    "fail, none left": _turns(LAST_TURN_ATTEMPT, _fail),
+    "fail for good": _fail_for_good,
+    "seal": _seal,
+    "seal nothing": _seal_nothing,
+    "sweep turns": _sweep_turns,
+    "sweep turns, none left": _turns(LAST_TURN_ATTEMPT, _sweep_turns),
+    "take": _take,
+    "settle delivered": _settle(Delivered("r")),
+    "settle later": _settle(RetryLater("busy")),
+    "settle later, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(RetryLater("busy"))),
+    "settle rejected": _settle(Rejected("no")),
+    "settle unknown": _settle(Unknown("timeout")),
+    "settle unknown, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(Unknown("timeout"))),
+    "sweep messages": _sweep_messages,
+    "sweep messages, none left": _messages(LAST_DELIVERY_ATTEMPT, _sweep_messages),
+    "fact": _tell,
+}
+# The verbs that show what they may do: each is also tried with what was never given to anybody.
+FENCED = [name for name in VERBS if re.match("renew|release|fail|seal|settle|fact", name)]
+
+SAVE = """
+    drop schema if exists saved cascade;
+    create schema saved;
+    do $$
+    declare name text;
+    begin
+        for name in select relname from pg_class where relnamespace = 'sink'::regnamespace and relkind = 'r'
+        loop execute format('create table saved.%1$I as table sink.%1$I', name);
+        end loop;
+    end $$
+"""
+RESTORE = """
+    do $$
+    declare name text;
+    begin
+        for name in select relname from pg_class where relnamespace = 'saved'::regnamespace and relkind = 'r'
+        loop
+            execute format('delete from sink.%I', name);
+            execute format('insert into sink.%1$I overriding system value select * from saved.%1$I', name);
+        end loop;
+    end $$
+"""
+EMPTY = """
+    truncate sink.idempotency_key, sink.inbound, sink.lane, sink.turn, sink.attempt, sink.claim_request,
+    sink.delivery_lane, sink.outbox, sink.outbox_payload, sink.event
+"""
+
+States = dict[UUID, str]
+
+
+async def _states(admin: "Admin", table: str) -> States:
+    rows = await admin.fetch(f"select id, state from sink.{table}")
+    return {row["id"]: row["state"] for row in rows}
+
+
+async def _play(stage: Stage, placed: Placed, name: str, *, strange: bool, into: Observed) -> None:
+    """Run one verb, and compare what the rows say with what the events say."""
+    admin = stage.admin
+    before = await _states(admin, "turn") | await _states(admin, "outbox")
+    mark = await admin.fetchval("select coalesce(max(id), 0) from sink.event")
+    held, taken = placed.held or NOBODYS_LEASE, placed.taken
+    if strange:
+        held = replace(held, token=uuid4())
+        taken = replace(taken, attempt_id=uuid4()) if taken else None
+    silent = await VERBS[name](stage.sink, held, taken) or set()
+    turns, messages = await _states(admin, "turn"), await _states(admin, "outbox")
+    told: dict[UUID, str | None] = dict(before)
+    moves: set[Moved] = set()
+    for event in await admin.fetch("select * from sink.event where id > $1 order by id", mark):
+        subject = event["message"] or event["turn"]
+        move = (event["verb"], event["from_state"], event["to_state"])
+        if told.get(subject) != event["from_state"]:
+            into.faults.append(f"{name}: {move} of one that is {told.get(subject)}")
+        told[subject] = event["to_state"]
+        (into.messages if event["message"] else into.turns).add(move)
+        moves.add(move)
+    if told != turns | messages:
+        into.faults.append(f"{name}: the rows and the events differ")
+    into.turns |= silent
+    if strange and (silent or moves):
+        into.faults.append(f"{name}: moved by a stranger: {moves | silent}")
+    into.turn_states |= set(turns.values())
+    into.message_states |= set(messages.values())
+    into.faults += [f"{name}: {rule}" for rule in await broken(admin)]
+    into.played += 1
+
+
+@pytest.fixture(scope="module")
+async def observed(postgres: Server) -> AsyncIterator[Observed]:
+    """Every verb against every situation, each from the same start."""
+    observed = Observed()
+    ids = IdFactory(milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom)
+    async with (
+        postgres.database() as url,
+        open_pool(options_for(url), application_name="matrix") as pool,
+    ):
+        admin = await asyncpg.connect(url)
+        stage = Stage(Sink(pool, ids, random.Random(0)), admin, Clock(admin))
+        for situation, place in SITUATIONS.items():
+            await admin.execute(EMPTY)
+            placed = await place(stage)
+            await admin.execute(SAVE)
+            for name in VERBS:
+                for strange in (False, True) if name in FENCED else (False,):
+                    found = len(observed.faults)
+                    await _play(stage, placed, name, strange=strange, into=observed)
+                    observed.faults[found:] = [
+                        f"{situation}: {fault}" for fault in observed.faults[found:]
+                    ]
+                    await admin.execute(RESTORE)
+        await admin.close()
+        yield observed
+
+
+def _declared(moves: "dict[str, frozenset[Move]]") -> set[Moved]:
+    return {(verb, *move) for verb, allowed in moves.items() for move in allowed}
+
+
+def test_rows_and_events_tell_the_same_and_no_stranger_moves_anything(observed: Observed) -> None:
+    assert observed.faults == []
+    assert observed.played == len(SITUATIONS) * (len(VERBS) + len(FENCED))
+
+
+def test_the_moves_of_turns_are_exactly_the_declared_ones(observed: Observed) -> None:
+    assert observed.turns == _declared(dict(TURN_MOVES))
+
+
+def test_the_moves_of_messages_are_exactly_the_declared_ones(observed: Observed) -> None:
+    assert observed.messages == _declared(dict(MESSAGE_MOVES))
+
+
+def test_every_state_is_reached(observed: Observed) -> None:
+    assert observed.turn_states == set(TurnState)
+    assert observed.message_states == set(MessageState)
+
+
+@pytest.mark.parametrize(("table", "states"), [("turn", TurnState), ("outbox", MessageState)])
+async def test_the_database_knows_exactly_the_declared_states(
+    admin: "Admin", table: str, states: type[TurnState] | type[MessageState]
+) -> None:
+    condition = await admin.fetchval(
+        "select pg_get_constraintdef(oid) from pg_constraint"
+        " where conname = 'state_known' and conrelid = $1::text::regclass",
+        f"sink.{table}",
+    )
+    assert set(re.findall(r"'(\w+)'", condition)) == set(states)

@@ -1,0 +1,136 @@
+"""The schema is what schema.sql says, can be made by anybody at any time, and no other is worked with."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from app.engine import schema
+from app.engine.database import open_pool
+from app.engine.schema import WrongSchema, check_schema
+from tests.database import Server, options_for
+from tests.dump_schema import SCHEMA, dump
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from tests.database import Admin
+
+ROOT = SCHEMA.parents[1]
+
+MIGRATE = (
+    "import asyncio, sys; from app.engine import schema; asyncio.run(schema.upgrade(sys.argv[1]))"
+)
+
+TABLES = {
+    "alembic_version",
+    "api_key",
+    "attempt",
+    "claim_request",
+    "delivery_lane",
+    "event",
+    "idempotency_key",
+    "inbound",
+    "lane",
+    "loopback",
+    "outbox",
+    "outbox_payload",
+    "turn",
+}
+
+
+def test_schema_sql_is_the_sum_of_the_revisions(database_url: str) -> None:
+    assert dump(database_url) == SCHEMA.read_text(encoding="utf-8"), "run `make schema`"
+
+
+async def test_every_table_is_known(admin: "Admin") -> None:
+    rows = await admin.fetch(
+        "select relname from pg_class where relnamespace = 'sink'::regnamespace and relkind = 'r'"
+    )
+    assert {row["relname"] for row in rows} == TABLES
+
+
+async def test_migrating_twice_changes_nothing(database_url: str, pool: "Pool") -> None:
+    before = dump(database_url)
+    await schema.upgrade(database_url)
+    assert dump(database_url) == before
+    await check_schema(pool)
+
+
+async def test_one_process_may_migrate_an_empty_database_several_times_at_once(
+    postgres: Server,
+) -> None:
+    async with postgres.database(template="template1") as url:
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(3):
+                calls.create_task(schema.upgrade(url))
+        assert dump(url) == SCHEMA.read_text(encoding="utf-8")
+
+
+async def test_replicas_may_migrate_an_empty_database_at_once(postgres: Server) -> None:
+    async def replica(url: str) -> tuple[int | None, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", MIGRATE, url), cwd=ROOT, stderr=asyncio.subprocess.PIPE
+        )
+        _, errors = await process.communicate()
+        return process.returncode, errors
+
+    async with postgres.database(template="template1") as url:
+        async with asyncio.TaskGroup() as replicas:
+            started = [replicas.create_task(replica(url)) for _ in range(2)]
+        assert [task.result() for task in started] == [(0, b"")] * 2
+        assert dump(url) == SCHEMA.read_text(encoding="utf-8")
+
+
+async def test_the_service_runs_on_the_schema_it_was_written_for(pool: "Pool") -> None:
+    await check_schema(pool)
+
+
+async def test_a_database_without_a_schema_is_refused(postgres: Server) -> None:
+    async with (
+        postgres.database(template="template1") as url,
+        open_pool(options_for(url), application_name="test") as pool,
+    ):
+        with pytest.raises(WrongSchema, match="no schema yet: run `sinksweep migrate`"):
+            await check_schema(pool)
+
+
+@pytest.mark.parametrize(
+    ("revision", "told"),
+    [
+        ("0000", "the schema is at 0000, this version needs .*: run `sinksweep migrate`"),
+        ("9999", "the schema is at 9999, newer than"),
+    ],
+)
+async def test_a_schema_that_is_behind_or_ahead_is_refused(
+    pool: "Pool", admin: "Admin", revision: str, told: str
+) -> None:
+    await admin.execute("update sink.alembic_version set version_num = $1", revision)
+    with pytest.raises(WrongSchema, match=told):
+        await check_schema(pool)
+
+
+async def test_a_version_table_without_a_version_is_refused(pool: "Pool", admin: "Admin") -> None:
+    await admin.execute("delete from sink.alembic_version")
+    with pytest.raises(WrongSchema, match="no schema yet"):
+        await check_schema(pool)
+
+
+async def test_the_service_cannot_rewrite_the_audit_nor_the_schema(pool: "Pool") -> None:
+    for forbidden in (
+        "update sink.event set verb = 'x'",
+        "delete from sink.event",
+        "truncate sink.turn",
+        "drop table sink.turn",
+        "create table sink.other (id int)",
+        "update sink.alembic_version set version_num = '9999'",
+    ):
+        async with pool.acquire() as connection:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(forbidden)
+
+
+async def test_settings_that_make_a_commit_less_than_durable_are_named(pool: "Pool") -> None:
+    # The server of the tests is fast and not durable; the service's sessions wait for their commits all the same.
+    assert sorted(await schema.undurable(pool)) == ["fsync = off", "full_page_writes = off"]

@@ -1,0 +1,45 @@
+"""What of an answer may be stored and shown."""
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.wire.excerpt import EXCERPT_BYTES_MAX, safe_excerpt, secret_texts, target_texts
+from app.wire.target import parse_target
+
+
+@given(st.binary(max_size=2000), st.lists(st.text(max_size=5), max_size=3))
+def test_an_excerpt_is_short_and_printable_whatever_came(answer: bytes, hidden: list[str]) -> None:
+    text = safe_excerpt(answer, hidden=hidden)
+    assert len(text.encode()) <= EXCERPT_BYTES_MAX
+    assert not any(unicodedata.category(character) in ("Cc", "Cf") for character in text)
+
+
+def test_lines_become_spaces_and_bytes_that_are_no_text_are_replaced() -> None:
+    assert safe_excerpt(b"a\r\nb\tc\x00\xff", hidden=[]) == "a  b c\ufffd"
+
+
+def test_what_is_hidden_is_masked_before_the_text_is_cut() -> None:
+    answer = b"x" * 500 + b"topsecret-topsecret"
+    assert "topsec" not in safe_excerpt(answer, hidden=["topsecret-topsecret"])
+
+
+def test_a_secret_split_by_control_characters_is_masked() -> None:
+    assert safe_excerpt(b"top\x00sec\xe2\x80\x8bret", hidden=["topsecret"]) == "***"
+
+
+def test_a_secret_is_hidden_with_and_without_its_prefix() -> None:
+    hidden = secret_texts([b"whsec_QUJDREVGRw==\n"])
+    assert safe_excerpt(b"whsec_QUJDREVGRw== QUJDREVGRw==", hidden=hidden) == "*** ***"
+
+
+def test_a_url_is_hidden_whole_in_its_parts_and_decoded() -> None:
+    url = "https://crm.example/hooks/T0KEN%2DT0KEN?key=abcdefgh&v=1"
+    hidden = target_texts(url, target=parse_target(url))
+    shown = safe_excerpt(
+        b"https://crm.example/hooks/T0KEN%2DT0KEN?key=abcdefgh&v=1 T0KEN-T0KEN abcdefgh"
+        b" /hooks/T0KEN-T0KEN?key=abcdefgh&v=1 hooks",
+        hidden=hidden,
+    )
+    assert shown == "*** *** *** *** hooks"
