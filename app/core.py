@@ -23,7 +23,7 @@ from app.domain.outcome import Outcome
 from app.engine.database import DatabaseOptions, open_pool
 from app.engine.loopback import store
 from app.engine.wake import Wakes
-from app.settings import Destination, Settings, resolve_secret
+from app.settings import Destination, Settings, explain, resolve_secret
 from app.telemetry import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
@@ -169,10 +169,15 @@ def build_routes(settings: Settings) -> dict[str, Route]:
         try:
             config = channel.Config.model_validate(dict(destination.options))
         except ValidationError as error:
-            problems += [
-                f"destinations.{name}.{'.'.join(map(str, one['loc']))}: {one['msg']}"
-                for one in error.errors(include_url=False, include_input=False)
-            ]
+            problems += map(
+                str,
+                explain(
+                    error,
+                    model=channel.Config,
+                    at=("destinations", name),
+                    also_known=Destination.model_fields.keys() - {"options"},
+                ),
+            )
             continue
         routes[name] = Route(name, destination, channel, config)
     if problems:

@@ -137,3 +137,21 @@ async def wait_for_lock(admin: "Admin", *, sessions: int = 1, seconds_max: float
     async with asyncio.timeout(seconds_max):
         while await admin.fetchval(query) < sessions:
             await asyncio.sleep(POLL_SECONDS)
+
+
+async def close_database(admin: "Admin") -> None:
+    """Let nobody in, and throw out everybody but this connection."""
+    await admin.execute(
+        "update pg_database set datallowconn = false where datname = current_database()"
+    )
+    await admin.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+
+
+async def open_database(admin: "Admin") -> None:
+    """Let everybody in again."""
+    await admin.execute(
+        "update pg_database set datallowconn = true where datname = current_database()"
+    )

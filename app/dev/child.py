@@ -1,4 +1,4 @@
-"""Runs a Postgres program under an account of its own, and sees that it ends with this process.
+"""Runs a program, under another account if need be, and sees that it ends with this process.
 
 A child sees nothing of the caller's environment, and Ctrl-C on the terminal does not reach it.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +20,14 @@ QUIT_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
 
 # All that a child sees: PG* variables of the caller would change what it does.
-CHILD_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+CHILD_ENVIRONMENT: Mapping[str, str] = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """How to run a Postgres program: as this process, as another account, or in a user namespace.
+    """How to run a program: as this process, as another account, or in a user namespace.
 
     `uid` and `gid` are None unless the child changes account; `owner_uid` and `owner_gid` own its
     files as seen from outside.
@@ -42,7 +42,12 @@ class Runner:
 
 
 def spawn(
-    command: list[str], *, runner: Runner, log: Path, dies_with: signal.Signals
+    command: list[str],
+    *,
+    runner: Runner,
+    log: Path,
+    dies_with: signal.Signals,
+    environment: Mapping[str, str] = CHILD_ENVIRONMENT,
 ) -> "subprocess.Popen[bytes]":
     """Start a child in a session of its own that gets the signal when this process dies.
 
@@ -68,7 +73,7 @@ def spawn(
             stdout=output,
             stderr=output,
             cwd="/",
-            env=CHILD_ENVIRONMENT,
+            env=environment,
             user=runner.uid,
             group=runner.gid,
             extra_groups=None if runner.uid is None else [],

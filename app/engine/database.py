@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """How the service connects. Times bound every wait on both sides of the socket."""
+    """How the service connects. Times bound every wait on both sides of the socket; an empty role is the login's own."""
 
     url: str
     role: str
@@ -33,8 +33,8 @@ async def _leave_as_it_is(_connection: "Connection[Record]") -> None:
 
 def session_settings(options: DatabaseOptions, *, application_name: str) -> dict[str, str]:
     """The settings of each session, set while it connects."""
-    return {
-        "role": options.role,
+    role = {"role": options.role} if options.role else {}
+    return role | {
         "application_name": application_name,
         "search_path": "pg_catalog",
         "timezone": "UTC",

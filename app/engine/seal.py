@@ -132,7 +132,11 @@ async def _seal(
         if request.turn in moved
     ]
     # A waiting turn is locked only by who holds its lane, so promoting behind a delivery lane breaks no order.
-    await promote(connection, [row["turn"] for row in rows if row["conversation"] is not None])
+    # One whose token was dropped meanwhile still holds its lane.
+    await promote(
+        connection,
+        [row["turn"] for row in rows if row["conversation"] is not None and row["turn"] in moved],
+    )
     messages = _placed([request for request, _ in held], moved, tails, ids)
     if messages:
         await _add(connection, messages)

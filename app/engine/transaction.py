@@ -6,8 +6,9 @@ every verb answers by being repeatable.
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
@@ -71,8 +72,7 @@ async def transact(
     while True:
         tried += 1
         try:
-            # The client-side limit on acquiring is what keeps an exhausted pool from hanging its callers.
-            async with pool.acquire(timeout=ACQUIRE_SECONDS_MAX) as connection:
+            async with _connection(pool) as connection:
                 if not explicit:
                     return await work(connection)
                 async with connection.transaction():
@@ -83,6 +83,20 @@ async def transact(
             await asyncio.sleep(_pause(tried))
         except _UNAVAILABLE as error:
             raise DatabaseUnavailable from error
+
+
+@contextlib.asynccontextmanager
+async def _connection(pool: "Pool") -> "AsyncGenerator[Link]":
+    try:
+        # The limit is what keeps an exhausted pool from hanging its callers.
+        connection = await pool.acquire(timeout=ACQUIRE_SECONDS_MAX)
+    except (*_UNAVAILABLE, asyncpg.PostgresError) as error:
+        # Whatever keeps the service from connecting, it may connect later.
+        raise DatabaseUnavailable from error
+    try:
+        yield connection
+    finally:
+        await pool.release(connection)
 
 
 def _pause(tried: int) -> float:

@@ -22,7 +22,8 @@ class Fault:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.detail} ({self.code})"
+        path = self.path if self.path.isprintable() else json.dumps(self.path)
+        return f"{path}: {self.detail} ({self.code})"
 
 
 class SettingsError(Exception):

@@ -52,9 +52,10 @@ class Database(Section):
 class Limits(Section):
     """What one request may ask for."""
 
+    not_built: ClassVar[frozenset[str]] = frozenset({"batch_max"})
+
     body_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 26)] = 1 << 20
     body_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
-    batch_max: Annotated[Count, Field(ge=1, le=1000)] = 100
     messages_max: Annotated[Count, Field(ge=1, le=1000)] = 100
     set_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 4 << 20
     metadata_bytes_max: Annotated[Count, Field(ge=2, le=1 << 20)] = 16 << 10
@@ -77,7 +78,6 @@ class Keys(Section):
 class Delivery(Section):
     """The delivery worker. A message's lease is its destination's timeout and the margin."""
 
-    concurrency_max: Annotated[Count, Field(ge=1, le=10_000)] = 64
     lease_margin_seconds: Annotated[Seconds, Field(ge=1, le=600)] = 15.0
     poll_seconds: Annotated[Seconds, Field(ge=0.01, le=60)] = 1.0
 
@@ -96,7 +96,7 @@ class Server(Section):
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
 
 
-class Outgoing(Section):
+class Network(Section):
     """The private networks that destinations may reach."""
 
     allow: Networks = ()
@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     delivery: Delivery = Delivery()
     sweep: Sweep = Sweep()
     server: Server = Server()
-    network: Outgoing = Outgoing()
+    network: Network = Network()
     queues: Mapping[Name, Queue] = Field(default={}, validate_default=True)
     destinations: Mapping[Name, Destination] = Field(default={}, validate_default=True)
 

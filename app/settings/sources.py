@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
 from pydantic_settings import TomlConfigSettingsSource
 
 from app.settings.faults import Fault, SettingsError, dotted
@@ -51,6 +52,7 @@ def _read_secret_file(path: Path) -> bytes:
 
 
 def read_file(path: Path, *, required: bool) -> TomlConfigSettingsSource:
+    """Open the file as a source of settings; an absent one that nobody named holds nothing."""
     at = str(path)
     try:
         if not path.exists() and not required:
@@ -82,7 +84,7 @@ def read_variables(environ: Mapping[str, str]) -> tuple[Tree, dict[str, str]]:
     origins: dict[str, str] = {}
     faults: list[Fault] = []
     if environ.get("DATABASE_URL"):
-        tree["database_url"] = environ["DATABASE_URL"]
+        tree["database_url"] = SecretStr(environ["DATABASE_URL"])
         origins["database_url"] = "DATABASE_URL"
     for name in sorted(environ):
         if not name.upper().startswith(PREFIX) or name == f"{PREFIX}CONFIG":

@@ -14,7 +14,7 @@ _HEADER: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,255}")
 _POINTER: Final = re.compile(r"(env|file):\S+")
 NAME_BYTES_MAX: Final = 255
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def _number(value: object) -> object:
@@ -37,7 +37,7 @@ def _header(value: str) -> str:
     return value.lower()
 
 
-def _network(value: object) -> Network:
+def _network(value: object) -> Subnet:
     if isinstance(value, str):
         try:
             return ipaddress.ip_network(value)
@@ -66,4 +66,4 @@ Seconds = Annotated[float, BeforeValidator(_number)]
 Name = Annotated[str, AfterValidator(_name)]
 HeaderName = Annotated[str, AfterValidator(_header)]
 Options = Annotated[Mapping[str, object], AfterValidator(MappingProxyType), PlainSerializer(_mask)]
-Networks = tuple[Annotated[Network, PlainValidator(_network), PlainSerializer(str)], ...]
+Networks = tuple[Annotated[Subnet, PlainValidator(_network), PlainSerializer(str)], ...]

@@ -153,8 +153,6 @@ class GuardedClient:
         finally:
             # Leaving the answer's own context would first wait for the rest of the request to be
             # taken.
-            if not progress.complete:
-                answer.close()
             answer.release()
 
     def _session(self, connection_group: str) -> aiohttp.ClientSession:

@@ -134,6 +134,8 @@ class Deliverer:
                 return await self._write(batch, settlements)
             except NotReady:
                 tries += 1
+                if tries == 1:
+                    log.warning("what ended could not be written yet", extra={"count": len(batch)})
                 pause = backoff_seconds(
                     tries,
                     first=_SETTLE_PAUSE_SECONDS,

@@ -80,6 +80,11 @@ async def test_a_secret_that_cannot_be_decoded_sends_nothing(
 async def test_a_stored_header_never_replaces_the_channels_own(
     receiver: Any, wire: Wire, outgoing: Callable[..., Outgoing]
 ) -> None:
+    message = outgoing(headers={"webhook-id": "other", "Idempotency-Key": "other"})
+    assert isinstance(await send(message, port=receiver.port, wire=wire), Delivered)
+    [(headers, _)] = receiver.requests
+    assert (headers["webhook-id"], headers["idempotency-key"]) == ("key_1", "key_1")
+    receiver.requests.clear()
     message = outgoing(headers={"Webhook-Id": "other"})
     assert await send(message, port=receiver.port, wire=wire) == Rejected("header_repeated")
     message = outgoing(headers={"Content-Length": "1"})

@@ -19,7 +19,7 @@ from app.domain.json_text import (
     is_strict_json,
     parse_envelope,
 )
-from tests.domain.json_reference import is_strict_json_slowly
+from tests.domain.json_bodies import json_texts, near_json, spaces, values
 
 MIB = 1 << 20
 MESSAGE: Shape = {"to": Kind.VALUE, "payload": Kind.RAW, "delay_seconds": Kind.TEXT}
@@ -31,37 +31,6 @@ SHAPE: Shape = {
     "messages": Items(MESSAGE, items_max=5),
 }
 BATCH: Shape = {"items": Items(MESSAGE, items_max=5, apart=True)}
-
-spaces = st.text(" \t\r\n", max_size=4)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
-)
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
-)
-
-
-@st.composite
-def json_texts(draw: st.DrawFn) -> str:
-    """Draw one JSON value in some spelling, without white space around it."""
-    comma, colon = draw(spaces) + "," + draw(spaces), draw(spaces) + ":" + draw(spaces)
-    return json.dumps(
-        draw(values),
-        ensure_ascii=draw(st.booleans()),
-        indent=draw(st.none() | spaces),
-        separators=(comma, colon),
-    )
-
-
-near_json = st.text('[]{}",:\\u0123456789abcdDeE+-. \n\ttrufalsn\ud83d\ude00é', max_size=60)
-near_surrogates = st.lists(
-    st.sampled_from(["\\ud83d", "\\uDe00", "\\\\", "\\n", "u", "\\u0041", "d83d", "x", "\\ude0"]),
-    max_size=8,
-).map(lambda parts: f'["{"".join(parts)}"]')
 
 
 def problems(body: bytes, shape: Shape = SHAPE) -> list[tuple[str, str]]:
@@ -254,39 +223,6 @@ def test_no_body_raises_anything_else(body: bytes) -> None:
             assert len(found) <= 20
             # An answer must be able to hold each of them.
             "".join(problem.pointer + problem.detail for problem in found).encode()
-
-
-@given(near_json | near_surrogates | json_texts())
-@example("[" * 64 + "]" * 64)
-@example("[" * 65 + "]" * 65)
-@example("1" * 300)
-@example("1" * 301)
-@example("[-" + "1" * 299 + "." + "1" * 299 + "]")
-@example("\N{BYTE ORDER MARK}1")
-@example("[Infinity]")
-@example('"\\ud83d\\ude00"')
-@example('"\\ud83d\\\\ude00"')
-@example('"\\\\ud83d"')
-@example('"\\ude00\\ud83d"')
-@example('"\\ud83d\\ud83d"')
-@example('"' + "[" * 100 + '"')
-def test_strictness_agrees_with_a_slow_reading(text: str) -> None:
-    body = text.encode("utf-8", "surrogatepass")
-    assert is_strict_json(body) == is_strict_json_slowly(body)
-
-
-@given(st.binary())
-def test_strictness_of_any_bytes_is_a_plain_answer(body: bytes) -> None:
-    assert is_strict_json(body) == is_strict_json_slowly(body)
-
-
-@given(json_texts(), spaces, spaces)
-def test_what_everybody_writes_is_strict(text: str, before: str, after: str) -> None:
-    try:
-        body = f"{before}{text}{after}".encode()
-    except UnicodeEncodeError:
-        return
-    assert is_strict_json(body) == is_strict_json_slowly(body)
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 

@@ -1,0 +1,1 @@
+"""HTTP in: translates requests into verbs and outcomes into answers, and decides nothing."""

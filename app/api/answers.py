@@ -1,0 +1,68 @@
+"""Answers as bytes: JSON with bodies spliced in exactly as they were sent, and times with their zone."""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from starlette.responses import Response
+
+from app.domain.ids import MESSAGE_PREFIX, format_id
+from app.domain.json_text import is_strict_json
+
+# Without spaces, and in ASCII: no name or reason can break the encoding of an answer.
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+JSON: Final = "application/json"
+
+
+def to_json(value: object) -> bytes:
+    """Write a value as compact JSON in ASCII."""
+    return _ENCODER.encode(value).encode()
+
+
+def json_answer(
+    body: bytes | Mapping[str, object],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with JSON: a mapping, or bytes that are JSON already."""
+    content = body if isinstance(body, bytes) else to_json(body)
+    return Response(content, status, headers, JSON)
+
+
+def with_members(fields: Mapping[str, object], *raw: tuple[str, bytes]) -> bytes:
+    """Write an object of `fields` (at least one) and members whose JSON stands already."""
+    parts = [to_json(fields)[:-1]]
+    parts += [b',"%b":%b' % (name.encode(), value) for name, value in raw]
+    return b"".join([*parts, b"}"])
+
+
+def payload_member(body: bytes, *, strict_json: bool) -> tuple[str, bytes]:
+    """Name and JSON of a body: as it is when every reader takes it, else in base64."""
+    if strict_json:
+        return "payload", body
+    return "payload_base64", b'"%b"' % base64.b64encode(body)
+
+
+def reads_as_json(body: bytes, *, content_type: str) -> bool:
+    """Whether a body may stand in an answer as it is: it says that it is JSON, and is."""
+    return is_json_type(content_type) and is_strict_json(body)
+
+
+def is_json_type(content_type: str) -> bool:
+    """Whether a content type names JSON."""
+    media = content_type.partition(";")[0].strip().lower()
+    return media == JSON or (media.endswith("+json") and media.startswith("application/"))
+
+
+def rfc3339(moment: datetime) -> str:
+    """Spell a time of the database, in UTC."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def message_id(message: UUID | None) -> str | None:
+    """Spell the id of a message, if there is one."""
+    return None if message is None else format_id(MESSAGE_PREFIX, message)

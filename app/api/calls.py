@@ -1,0 +1,123 @@
+"""What a call of this API is: a method, a path, who may make it, and what it is documented as.
+
+A call cannot be made without its scopes being stated; the installed route authenticates before anything is read.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.auth import Authenticator, may
+from app.api.bodies import EarlyAnswer, TooLarge, read_json_body
+from app.api.places import Places
+from app.api.problems import Refusal, answer_error
+from app.core import Core
+from app.domain.errors import InvalidContent, Problem
+from app.domain.ids import parse_id
+from app.engine.keys import Principal
+
+if TYPE_CHECKING:
+    from app.api.desk import ClaimDesk
+
+PUBLIC: Final[frozenset[str]] = frozenset()
+_NOBODY: Final = Principal("", frozenset(), frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What every call works with."""
+
+    core: Core
+    authenticator: Authenticator
+    places: Places
+    desk: "ClaimDesk"
+
+    async def body(self, request: Request, *, bytes_max: int | None = None) -> bytes:
+        """Read a JSON body within the limits."""
+        limits = self.core.settings.limits
+        return await read_json_body(
+            request,
+            bytes_max=limits.body_bytes_max if bytes_max is None else bytes_max,
+            seconds_max=limits.body_seconds_max,
+        )
+
+
+Handler = Callable[[Api, Request, Principal], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call. `scopes` are those of which a key needs one; `PUBLIC` needs no key.
+
+    `answers` gives the model of each successful status (None: not JSON), `codes` the codes of its own refusals,
+    `query` the names and words of its query parameters.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    scopes: frozenset[str]
+    summary: str
+    answers: Mapping[int, type[BaseModel] | None]
+    request: type[BaseModel] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    codes: tuple[str, ...] = ()
+
+
+class CallRoute(APIRoute):
+    """The route of a call: its endpoint answers by itself, without the framework's parsing."""
+
+    call: Call
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Hand requests to the endpoint as they are."""
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
+
+
+def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """What a route runs: authenticate, authorize, call, and translate whatever goes wrong."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            principal = _NOBODY
+            if call.scopes:
+                principal = await api.authenticator.principal(request.scope["headers"])
+                if not may(principal, call.scopes):
+                    raise Refusal("scope_missing")
+            return await call.handler(api, request, principal)
+        except TooLarge as error:
+            return EarlyAnswer(error)
+        except Exception as error:  # noqa: BLE001 - the total translation is this one place
+            return answer_error(error)
+
+    return endpoint
+
+
+def path_id(request: Request, prefix: str) -> UUID:
+    """Read the id in the path; what is no id is not found."""
+    value = parse_id(prefix, request.path_params["id"])
+    if value is None:
+        raise Refusal("not_found")
+    return value
+
+
+def query_of(request: Request, *names: str) -> dict[str, str]:
+    """Read the query; raises `InvalidContent` for names that are unknown or repeated."""
+    values: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name, value in request.query_params.multi_items()[:100]:
+        if name not in names or name in values:
+            shown = name[:255].encode("utf-8", "replace").decode()
+            problems.append(Problem(f"/{shown}", "unknown_field"))
+        values[name] = value
+    if problems:
+        raise InvalidContent(*problems)
+    return values

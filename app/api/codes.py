@@ -1,0 +1,85 @@
+"""Every code that an error answer can carry, with its status: the one list that code, schema and docs share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code means: the status it comes with, and words for whoever reads it."""
+
+    status: int
+    detail: str
+
+
+REQUEST_CODES: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        "bad_request": Code(400, "The request is not one that this service understands."),
+        "idempotency_key_missing": Code(400, "The header Idempotency-Key is needed."),
+        "unauthorized": Code(401, "A valid key is needed: Authorization: Bearer <key>."),
+        "scope_missing": Code(403, "The key may not make this call."),
+        "not_found": Code(404, "There is no such thing, or the key may not see it."),
+        "method_not_allowed": Code(405, "The path has no such method; see Allow."),
+        "request_timeout": Code(408, "The body did not arrive in time."),
+        "lease_lost": Code(409, "The lease token no longer holds; nothing was changed."),
+        "already_sealed": Code(409, "This attempt has sealed another set; nothing was changed."),
+        "body_too_large": Code(413, "The body is larger than this call takes."),
+        "content_encoding_unsupported": Code(415, "Bodies are taken without a content encoding."),
+        "content_type_unsupported": Code(415, "The body must be application/json in UTF-8."),
+        "idempotency_key_reused": Code(422, "The key was used before for another body."),
+        "invalid_content": Code(422, "Several things are wrong with the content; see errors."),
+        "internal_error": Code(500, "Something went wrong here; it was logged."),
+        "database_unavailable": Code(503, "The database is not available at the moment."),
+        "queue_not_configured": Code(503, "The turn's queue is not configured here."),
+    }
+)
+
+# All of these come with 422, as the only problem or in `errors`.
+CONTENT_CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "base64_invalid": "not base64",
+        "content_type_invalid": "no content type that can stand here",
+        "content_type_missing": "payload_base64 needs a content_type",
+        "conversation_invalid": "1 to 255 bytes without control characters",
+        "conversation_not_allowed": "the queue keeps messages in their turn's conversation",
+        "delay_ambiguous": "delay_seconds or not_before, not both",
+        "destination_missing": "the message names no destination",
+        "destination_unknown": "there is no such destination for this queue",
+        "header_name_invalid": "not the name of a header",
+        "header_not_allowed": "the destination does not allow this header",
+        "header_repeated": "a header is given twice",
+        "header_reserved": "this header is not the agent's to set",
+        "header_value_invalid": "visible ASCII only",
+        "header_value_too_long": "the header's value is too long",
+        "idempotency_key_invalid": "one header of 1 to 255 visible ASCII characters",
+        "json_invalid": "not JSON",
+        "json_not_utf8": "not UTF-8",
+        "json_too_deep": "nested too deeply",
+        "metadata_invalid": "a JSON object that every reader takes",
+        "metadata_too_large": "the metadata is too large",
+        "name_invalid": "1 to 255 bytes without control characters",
+        "not_supported": "not built yet: leave it out",
+        "number_too_large": "a number is too large or too long",
+        "out_of_range": "outside of the allowed range",
+        "payload_ambiguous": "payload or payload_base64, not both",
+        "payload_missing": "payload or payload_base64 is needed",
+        "queue_unknown": "there is no such queue",
+        "request_id_invalid": "16 to 255 bytes without control characters",
+        "request_id_reused": "the request was made before with other parameters",
+        "required": "this field is needed",
+        "set_too_large": "the payloads of the set are too large together",
+        "state_unknown": "there is no such state",
+        "text_invalid": "text without NUL, and not too long",
+        "time_invalid": "not an RFC 3339 time",
+        "time_zone_missing": "a time needs its zone",
+        "to_not_allowed": "the destination does not allow this recipient",
+        "too_many": "too many items",
+        "too_many_headers": "too many headers",
+        "unknown_field": "unknown or repeated",
+        "wrong_type": "the wrong type of value",
+    }
+)
+
+ALL_CODES: Final = tuple(sorted({*REQUEST_CODES, *CONTENT_CODES}))

@@ -1,0 +1,99 @@
+"""Writes docs/lifecycle.md from the declaration of the lifecycles; a test compares."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.domain.lifecycle import (
+    LANE_HOLDING,
+    MESSAGE_MOVES,
+    MESSAGE_STUCK,
+    TURN_ENDED,
+    TURN_MOVES,
+    MessageState,
+    Move,
+    TurnState,
+)
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "lifecycle.md"
+
+TURN_VERBS = {
+    "accept": "An inbound is committed: queued, behind the holder of its lane, or not due yet.",
+    "due": "The time of a scheduled turn has come.",
+    "promote": "The turn before it has left the lane.",
+    "claim": "An agent takes it under a lease; this counts the attempt.",
+    "renew": "The holder prolongs its lease.",
+    "release": "The holder hands it back for free, as often as the queue allows.",
+    "fail": "The holder failed: again after a back-off, or never.",
+    "seal": "The holder ends the attempt with its whole set; an empty set is replied.",
+    "sweep": "The holder did not come back in time.",
+    "settle": "Follows every move of a message, in its transaction.",
+}
+MESSAGE_VERBS = {
+    "seal": "Its set is recorded.",
+    "take": "A worker records an attempt before the first byte; what does not match its seal ends.",
+    "settle": "The attempt ended in an answer, or in none.",
+    "sweep": "The worker did not come back: the message may have arrived, so it is never dead.",
+    "fact": "A delivery that was seen is true, whoever holds the lease by now.",
+}
+BIRTH = "nothing"
+
+
+def page() -> str:
+    """The page, as it should stand."""
+    return "\n".join(
+        [
+            "# Lifecycles",
+            "",
+            "Made from `app/domain/lifecycle.py` by `python -m tests.lifecycle_page`; never edited by hand. A test",
+            "runs every verb against every state and demands that exactly these moves happen.",
+            "",
+            "## Turn",
+            "",
+            *_part(TURN_MOVES, TURN_VERBS),
+            f"Its lane is taken while it is {_listed(LANE_HOLDING, TurnState)}, and free from the seal on.",
+            f"Nothing moves it by itself when it is {_listed(TURN_ENDED, TurnState)}.",
+            "",
+            "## Outbox message",
+            "",
+            *_part(MESSAGE_MOVES, MESSAGE_VERBS),
+            f"A message that is {_listed(MESSAGE_STUCK, MessageState)} stops the later ones of its set in its",
+            "lane, and no other set.",
+            "",
+        ]
+    )
+
+
+def _part(moves: Mapping[str, frozenset[Move]], verbs: Mapping[str, str]) -> list[str]:
+    lines = ["```mermaid", "stateDiagram-v2"]
+    for (before, after), names in _by_move(moves).items():
+        lines.append(f"    {before or '[*]'} --> {after}: {', '.join(names)}")
+    lines += ["```", "", "| verb | from | to | when |", "|---|---|---|---|"]
+    for verb, allowed in moves.items():
+        befores = _codes(sorted({before or "" for before, _ in allowed}))
+        afters = _codes(sorted({after for _, after in allowed}))
+        lines.append(f"| {verb} | {befores} | {afters} | {verbs[verb]} |")
+    return [*lines, ""]
+
+
+def _by_move(moves: Mapping[str, frozenset[Move]]) -> dict[Move, list[str]]:
+    named: dict[Move, list[str]] = {}
+    for verb, allowed in moves.items():
+        for move in sorted(allowed, key=lambda move: (move[0] or "", move[1])):
+            named.setdefault(move, []).append(verb)
+    return named
+
+
+def _codes(states: list[str]) -> str:
+    return ", ".join(f"`{state}`" if state else BIRTH for state in states)
+
+
+def _listed(
+    chosen: frozenset[TurnState] | frozenset[MessageState],
+    states: type[TurnState] | type[MessageState],
+) -> str:
+    *first, last = [f"`{state}`" for state in states if state in chosen]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,70 @@
+"""The sweeper's pass: everything that is stranded, in bounded batches, and nothing else."""
+
+import asyncpg
+import pytest
+
+from app.workers.sweeper import Sweeper
+from tests.database import Clock
+from tests.engine.stories import Sink, draft
+from tests.workers.conftest import OpenCore
+
+
+async def test_one_pass_puts_back_turns_and_messages_and_makes_due_what_is_due(
+    sink: Sink, opening: OpenCore, clock: Clock
+) -> None:
+    held = await sink.hold("a")
+    later = await sink.accept_one("b", delay_seconds=30.0)
+    sent, _ = await sink.sealed("c", draft("hello"))
+    await sink.take_one()
+    await clock.travel(120)
+    async with opening({}) as core:
+        await Sweeper(core).tick()
+    assert await sink.state(held.turn) == "queued"
+    assert await sink.state(later.turn) == "queued"
+    assert await sink.states(sent) == ["pending"]
+
+
+async def test_a_pass_goes_on_in_batches_until_nothing_is_left(
+    sink: Sink, opening: OpenCore, clock: Clock
+) -> None:
+    turns = [(await sink.hold(f"{n}")).turn for n in range(7)]
+    await clock.travel(120)
+    async with opening({}, sweep={"batch_max": 2}) as core:
+        await Sweeper(core).tick()
+    assert {await sink.state(turn) for turn in turns} == {"queued"}
+
+
+async def test_a_pass_that_finds_nothing_costs_one_query(sink: Sink, opening: OpenCore) -> None:
+    await sink.accept_one("a")
+    async with opening({}) as core:
+        sweeper = Sweeper(core)
+        await sweeper.tick()
+        statements: list[str] = []
+        async with core.pool.acquire() as connection:
+            holder = connection
+            holder.add_query_logger(lambda record: statements.append(record.query))
+        await sweeper.tick()
+    assert len(statements) == 1
+
+
+async def test_a_chore_that_fails_keeps_no_other_from_running(
+    sink: Sink,
+    opening: OpenCore,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held = await sink.hold("a")
+    later = await sink.accept_one("b", delay_seconds=30.0)
+    await clock.travel(120)
+    # The sweep of turns fails for real: what it writes is refused.
+    await clock.admin.execute("revoke update on sink.attempt from sinksweep_app")
+    async with opening({}) as core:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await Sweeper(core).tick()
+    assert await sink.state(held.turn) == "processing"
+    assert await sink.state(later.turn) == "queued"
+    assert "a chore failed" in caplog.text
+    await clock.admin.execute("grant update on sink.attempt to sinksweep_app")
+    async with opening({}) as core:
+        await Sweeper(core).tick()
+    assert await sink.state(held.turn) == "queued"
