@@ -4,9 +4,9 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from app import VERSION
 from app.domain.errors import SinksweepError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="sinksweep",
         description="A durable inbox and outbox that makes any agent retryable.",
     )
-    parser.add_argument("--version", action="version", version=f"sinksweep {_version()}")
+    parser.add_argument("--version", action="version", version=f"sinksweep {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     common = argparse.ArgumentParser(add_help=False)
@@ -213,13 +213,6 @@ def _roles(text: str) -> str:
         message = f"unknown: {', '.join(wrong)}; known are {', '.join(sorted(known))}"
         raise argparse.ArgumentTypeError(message)
     return text
-
-
-def _version() -> str:
-    try:
-        return version("sinksweep")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Everything that works with settings, database, channels and the world meets here
 """
 
 import contextlib
+import logging
 import os
 import random
 import secrets
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
+from app import VERSION
 from app.channels import AnyChannel, Draft, Outgoing, Wire, discover
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
@@ -30,6 +32,9 @@ from app.wire.client import GuardedClient
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
+
+
+log = logging.getLogger(__name__)
 
 
 class InvalidConfiguration(SinksweepError):
@@ -179,6 +184,8 @@ def build_routes(settings: Settings) -> dict[str, Route]:
                 ),
             )
             continue
+        if "secrets" in channel.Config.model_fields and not channel.secrets(config):
+            log.warning("a destination is sent to unsigned", extra={"destination": name})
         routes[name] = Route(name, destination, channel, config)
     if problems:
         raise InvalidConfiguration("\n".join(problems))
@@ -197,7 +204,9 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
         concurrency = [route.settings.concurrency_max for route in routes.values()]
         client = await stack.enter_async_context(
             GuardedClient(
-                AddressPolicy(settings.network.allow), connections_max=max(concurrency, default=1)
+                AddressPolicy(settings.network.allow),
+                connections_max=max(concurrency, default=1),
+                user_agent=f"Sinksweep/{VERSION}",
             )
         )
         yield Core(

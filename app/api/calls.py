@@ -70,6 +70,12 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What generated clients name it."""
+        name: str = getattr(self.handler, "__name__")  # noqa: B009 - a callable need not have one
+        return name
+
 
 class CallRoute(APIRoute):
     """The route of a call: its endpoint answers by itself, without the framework's parsing."""
@@ -87,11 +93,7 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
 
     async def endpoint(request: Request) -> Response:
         try:
-            principal = _NOBODY
-            if call.scopes:
-                principal = await api.authenticator.principal(request.scope["headers"])
-                if not may(principal, call.scopes):
-                    raise Refusal("scope_missing")
+            principal = await _authorized(api, request, call.scopes)
             return await call.handler(api, request, principal)
         except TooLarge as error:
             return EarlyAnswer(error)
@@ -99,6 +101,15 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
             return answer_error(error)
 
     return endpoint
+
+
+async def _authorized(api: Api, request: Request, scopes: frozenset[str]) -> Principal:
+    if scopes == PUBLIC:
+        return _NOBODY
+    principal = await api.authenticator.principal(request.scope["headers"])
+    if not may(principal, scopes):
+        raise Refusal("scope_missing")
+    return principal
 
 
 def path_id(request: Request, prefix: str) -> UUID:

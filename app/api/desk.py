@@ -8,7 +8,6 @@ drains.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,9 +32,10 @@ class Seat:
     until: float
     gone: bool = False
     looked: bool = False
-    answer: "asyncio.Future[list[Claimed]]" = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    claimed: list[Claimed] | None = None
+    error: Exception | None = None
+    # Set when it is answered, or asked to serve the others.
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def identity(self) -> Identity | None:
@@ -45,78 +45,88 @@ class Seat:
             return None
         return one.principal, one.queue, one.agent, one.request_id
 
-    def give(self, claimed: list[Claimed]) -> None:
-        """Answer, unless nobody waits any more."""
-        if not self.answer.done():
-            self.answer.set_result(claimed)
+    @property
+    def answered(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self.claimed is not None or self.error is not None
+
+    def answer(self, claimed: list[Claimed]) -> None:
+        """Answer once."""
+        if not self.answered:
+            self.claimed = claimed
+            self.stirred.set()
 
     def fail(self, error: Exception) -> None:
         """Answer with what went wrong."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
+        if not self.answered:
+            self.error = error
+            self.stirred.set()
 
 
 @dataclass(slots=True)
 class _Line:
-    """Those who wait for one queue, in the order in which they came."""
+    """Those who wait for one queue, in the order in which they came. One of them serves them all."""
 
     seats: list[Seat] = field(default_factory=list)
-    came: asyncio.Event = field(default_factory=asyncio.Event)
+    served: bool = False
+    # Set to have the queue looked at; there while the line is served.
+    told: asyncio.Event | None = None
     # How many are asked for at once: one while there is nothing, more as long as there is enough.
     width: int = 1
     empty: bool = False
 
 
 class ClaimDesk:
-    """Serves claims; works while `open()` is entered."""
+    """Serves claims. It needs no task of its own: whoever waits longest yet serves the line meanwhile."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lines: dict[str, _Line] = {}
-        self._group: asyncio.TaskGroup | None = None
 
-    @contextlib.asynccontextmanager
-    async def open(self) -> AsyncGenerator[None]:
-        """Serve until the context ends; who still waits then is answered with nothing."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                yield
-            finally:
-                self._group = None
-                for line in self._lines.values():
-                    for seat in line.seats:
-                        seat.give([])
-                    line.came.set()
+    def seat(self, request: ClaimRequest, *, wait_seconds: float) -> Seat:
+        """A place for a request that has so long to wait."""
+        return Seat(request, time.monotonic() + wait_seconds)
 
-    def sit(self, request: ClaimRequest, *, wait_seconds: float) -> Seat:
-        """Join the line of a queue; the seat's `answer` comes within the time to wait and one query."""
-        seat = Seat(request, time.monotonic() + wait_seconds)
-        if self._group is None or self._core.draining.started:
-            seat.give([])
-            return seat
-        line = self._lines.get(request.queue)
-        if line is None:
-            line = self._lines[request.queue] = _Line()
-            self._group.create_task(self._serve(request.queue, line))
+    async def claim(self, seat: Seat) -> list[Claimed]:
+        """Wait until there is something, or the time is up and one query was made; raises what went wrong."""
+        queue = seat.request.queue
+        line = self._lines.setdefault(queue, _Line())
         line.seats.append(seat)
         # A queue that was empty a moment ago is looked at again soon enough for who has the time.
-        if not line.empty or wait_seconds <= POLL_SECONDS or request.request_id is not None:
-            line.came.set()
-        return seat
+        has_time = seat.until - time.monotonic() > POLL_SECONDS
+        if line.told is not None and not (line.empty and has_time and seat.identity is None):
+            line.told.set()
+        try:
+            while not seat.answered:
+                if line.served:
+                    await seat.stirred.wait()
+                    seat.stirred.clear()
+                else:
+                    await self._serve(line, seat)
+        finally:
+            line.seats = [one for one in line.seats if one is not seat and not one.answered]
+            if not line.seats and self._lines.get(queue) is line:
+                del self._lines[queue]
+            elif line.seats and not line.served:
+                # Who came last stays longest: the line changes hands as rarely as can be.
+                line.seats[-1].stirred.set()
+        if seat.error is not None:
+            raise seat.error
+        return seat.claimed or []
 
-    async def _serve(self, queue: str, line: _Line) -> None:
-        with self._core.wakes.waiting(queue_topic(queue)) as told:
-            while line.seats:
-                line.came.clear()
-                if told.is_set():
+    async def _serve(self, line: _Line, seat: Seat) -> None:
+        line.served = True
+        try:
+            with self._core.wakes.waiting(queue_topic(seat.request.queue)) as told:
+                line.told = told
+                while not seat.answered:
                     told.clear()
-                    line.empty = False
-                await self._pass(line)
-                self._dismiss(line)
-                if line.seats and line.empty:
-                    await self._rest(line, told)
-            del self._lines[queue]
+                    await self._pass(line)
+                    self._dismiss(line)
+                    if line.empty and not seat.answered:
+                        await self._rest(line, told)
+        finally:
+            line.served, line.told = False, None
 
     async def _pass(self, line: _Line) -> None:
         """Ask once, for as many as are likely to get something."""
@@ -135,14 +145,17 @@ class ClaimDesk:
         for seat, claimed in zip(asked, answers, strict=True):
             seat.looked = True
             if claimed:
-                seat.give(claimed)
+                seat.answer(claimed)
         if any(answers):
             line.width, line.empty = min(line.width * 2, SEATS_MAX), False
             return
-        line.width, line.empty = 1, True
-        # There was nothing for anybody who was here before the look.
-        for seat in before:
-            seat.looked = seat.looked or seat.request.request_id is None
+        line.width = 1
+        line.empty = not any(seat.answered for seat in asked)
+        if line.empty:
+            # There was nothing for anybody who was here before the look.
+            names = {seat.identity for seat in asked} | {None}
+            for seat in before:
+                seat.looked = seat.looked or seat.identity in names
 
     def _next(self, line: _Line) -> list[Seat]:
         asked: list[Seat] = []
@@ -151,16 +164,16 @@ class ClaimDesk:
         if self._core.draining.started:
             return asked
         for seat in line.seats:
-            turns += seat.request.turns_max
-            full = len(asked) == SEATS_MAX or (asked and turns > TURNS_MAX)
-            if full:
-                break
-            # A request that may have been answered before is looked up at least once.
-            new = seat.identity is not None and not seat.looked
             # The same request twice: the second finds what the first was given.
-            if seat.gone or seat.identity in names or (len(asked) >= line.width and not new):
-                turns -= seat.request.turns_max
+            if seat.gone or seat.identity in names:
                 continue
+            # A request that may have been answered before is looked up at least once.
+            unseen = seat.identity is not None and not seat.looked
+            if len(asked) >= line.width and not unseen:
+                continue
+            turns += seat.request.turns_max
+            if asked and (len(asked) == SEATS_MAX or turns > TURNS_MAX):
+                break
             asked.append(seat)
             if seat.identity is not None:
                 names.add(seat.identity)
@@ -187,31 +200,13 @@ class ClaimDesk:
         for seat in line.seats:
             over = seat.looked and seat.until <= now
             if seat.gone or over or self._core.draining.started:
-                seat.give([])
-        line.seats = [seat for seat in line.seats if not seat.answer.done()]
+                seat.answer([])
+        line.seats = [seat for seat in line.seats if not seat.answered]
 
     async def _rest(self, line: _Line, told: asyncio.Event) -> None:
         """Wait for a wake-up, somebody new, the first who has waited enough, or the next poll."""
         poll = POLL_SECONDS * (0.75 + self._core.jitter.random() / 4)
         first = min(seat.until for seat in line.seats) - time.monotonic()
-        if line.came.is_set() or told.is_set() or first <= 0:
-            return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(poll, first)):
-                await _either(line.came, told)
-
-
-async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
-    """Return as soon as one of the events is set."""
-
-    class _Enough(Exception):
-        pass
-
-    async def wait(event: asyncio.Event) -> None:
-        await event.wait()
-        raise _Enough
-
-    with contextlib.suppress(BaseExceptionGroup):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(wait(one))
-            group.create_task(wait(other))
+            async with asyncio.timeout(max(0.0, min(poll, first))):
+                await told.wait()

@@ -103,6 +103,9 @@ def _from_framework(error: HTTPException) -> Response:
         case 404:
             return problem("not_found")
         case 405:
+            allowed = headers.get("Allow", "")
+            # What answers GET answers HEAD.
+            headers["Allow"] = f"{allowed}, HEAD" if allowed == "GET" else allowed
             return problem("method_not_allowed", headers=headers)
         case 413:
             return problem("body_too_large", headers=headers)

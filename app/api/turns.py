@@ -90,8 +90,8 @@ async def list_events(api: Api, request: Request, principal: Principal) -> Respo
     """The story of a turn and its messages, a page at a time, in order."""
     turn = path_id(request, TURN_PREFIX)
     query = query_of(request, "cursor", "limit")
-    after = _number(query, "cursor", default=0, least=0, most=NUMBER_MAX)
-    limit = _number(query, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
+    after = read_number(query, "cursor", default=0, least=0, most=NUMBER_MAX)
+    limit = read_number(query, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
     await api.places.find(turn, principal=principal)
     events = await find_events(api.core.pool, turn, after=after, events_max=limit + 1)
     page = events[:limit]
@@ -117,7 +117,8 @@ def event_fields(event: EventView) -> dict[str, object]:
     }
 
 
-def _number(query: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
+def read_number(query: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
+    """Read a whole number of the query; raises `InvalidContent`."""
     text = query.get(name)
     if text is None:
         return default

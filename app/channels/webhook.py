@@ -48,9 +48,7 @@ def _valid_pointer(pointer: str) -> str:
 
 
 class WebhookConfig(BaseModel):
-    """`secrets` are pointers; one that holds nothing stops delivery. `secrets = []` alone sends
-    unsigned.
-    """
+    """`secrets` are pointers; one that holds nothing stops delivery. Without any it sends unsigned."""
 
     # The path of the URL, and a secret written where its pointer belongs, are nothing for an error
     # message.
@@ -59,7 +57,7 @@ class WebhookConfig(BaseModel):
     url: Annotated[str, AfterValidator(_valid_url)]
     secrets: Annotated[
         tuple[Annotated[str, AfterValidator(_valid_pointer)], ...], Field(max_length=SECRETS_MAX)
-    ]
+    ] = ()
 
 
 class Webhook:

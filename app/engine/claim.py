@@ -52,14 +52,32 @@ async def claim(
                 left.remove(n)
         if not left:
             return answers
+        first = _first_of_each(requests, left)
+        now = [n for n in left if first[n] == n]
         try:
-            found = await _claim(pool, [requests[n] for n in left], [*left], still_wanted)
+            found = await _claim(pool, [requests[n] for n in now], now, still_wanted)
         except _Withdrawn:
             continue
-        for n, claimed in zip(left, found, strict=True):
+        for n, claimed in zip(now, found, strict=True):
             answers[n] = claimed
-        return answers
+        # A twin in the same call repeats what the first of them was given, if anything.
+        left = [n for n in left if first[n] != n and answers[first[n]]]
+        if not left:
+            return answers
     raise DatabaseUnavailable
+
+
+def _first_of_each(requests: Sequence[ClaimRequest], positions: Sequence[int]) -> dict[int, int]:
+    """The position that claims for each of these: its own, or that of the first with its request id."""
+    firsts: dict[tuple[object, ...], int] = {}
+    found = {}
+    for n in positions:
+        one = requests[n]
+        name = (one.principal, one.queue, one.agent, one.request_id)
+        found[n] = n if one.request_id is None else firsts.setdefault(name, n)
+        if one.parameters != requests[found[n]].parameters:
+            raise InvalidContent(Problem("/request_id", "request_id_reused"))
+    return found
 
 
 async def _claim(
@@ -84,9 +102,10 @@ async def _claim(
         answers: list[list[Record]] = [[] for _ in requests]
         for row in rows:
             answers[row["position"]].append(row)
-        for n, request in enumerate(requests):
-            if answers[n] and named[n] is not None:
-                await _remember(connection, request, named[n])
+        given = [n for n in range(len(requests)) if answers[n] and named[n] is not None]
+        # In one order for everybody, so that two claims never wait for each other.
+        for n in sorted(given, key=lambda n: _identity(requests[n])):
+            await _remember(connection, requests[n], named[n])
         claimed = await _with_inputs(connection, rows, requests)
         for n, position in enumerate(positions):
             if answers[n] and not still_wanted(position):
@@ -94,6 +113,10 @@ async def _claim(
         return [[claimed[row["id"]] for row in answer] for answer in answers]
 
     return await transact(pool, work)
+
+
+def _identity(request: ClaimRequest) -> tuple[str, str, str, str]:
+    return request.principal, request.queue, request.agent, request.request_id or ""
 
 
 async def _remember(connection: "Link", request: ClaimRequest, name: UUID | None) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """How the service connects. Times bound every wait on both sides of the socket; an empty role is the login's own."""
+    """How the service connects: times bound every wait on both sides of the socket.
+
+    An empty role is the login's own.
+    """
 
     url: str
     role: str

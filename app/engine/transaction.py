@@ -82,6 +82,9 @@ async def transact(
                 raise DatabaseUnavailable from error
             await asyncio.sleep(_pause(tried))
         except _UNAVAILABLE as error:
+            if isinstance(error, ValueError):
+                # A value that cannot be encoded is a mistake of ours, and no outage.
+                raise
             raise DatabaseUnavailable from error
 
 

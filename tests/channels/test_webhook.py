@@ -224,7 +224,7 @@ async def test_an_excerpt_is_kept_without_what_is_secret(
     [
         {"url": "https://user:pw@crm.example/", "secrets": []},
         {"url": "ftp://crm.example/", "secrets": []},
-        {"url": "https://crm.example/"},
+        {"secrets": ["env:A"]},
         {"url": "https://crm.example/", "secrets": ["whsec_c2VjcmV0"]},
         {"url": "https://crm.example/", "secrets": ["env:"]},
         {"url": "https://crm.example/", "secrets": ["env:A B"]},

@@ -33,7 +33,7 @@ def demo(*, keep: str | None) -> int:
     try:
         fault = asyncio.run(_until_told_to_stop(timeline, folder))
         kept = kept or fault is not None
-        timeline.say("")
+        timeline.gap()
         timeline.result(fault or "Nothing was lost and nothing was said twice.", good=not fault)
         return _FAILED if fault else 0
     finally:
@@ -81,6 +81,10 @@ async def _until_told_to_stop(timeline: Timeline, folder: Path) -> str | None:
 
 
 async def _tell(timeline: Timeline, folder: Path) -> tuple[Check, ...]:
+    timeline.say(
+        "Every process here is real: a chat server, agents that are killed with SIGKILL, and the"
+        " service with a Postgres of its own. Seconds, who, what:"
+    )
     async with open_chat(folder) as chat:
         # Started first, and needed second: its database is made while the first part is told.
         async with open_service(folder, chat=chat) as service:

@@ -24,7 +24,7 @@ SAMPLES = (
     ),
     (
         "Sorry, our waffle makers are sold out until Friday.",
-        "I have put you first on the list for the red one, 49 euro.",
+        "You are first on the list for the red one, 49 euro.",
         "I will write to you as soon as it is here.",
     ),
 )

@@ -165,10 +165,13 @@ async def open_service(folder: Path, *, chat: Chat) -> AsyncIterator[Service]:
     options = ["--config", str(configuration), "--data-dir", str(folder / "data"), "--port", "0"]
     # Found where this process found it, installed or not.
     path = os.pathsep.join([str(Path(app.__file__ or "").parent.parent), *filter(None, sys.path)])
+    log = folder / "service.log"
+    # The service greets with its keys.
+    log.touch(mode=0o600)
     server = spawn(
         [sys.executable, "-m", "app", "dev", *options],
         runner=Runner("this account", None, None, os.geteuid(), os.getegid()),
-        log=folder / "service.log",
+        log=log,
         dies_with=signal.SIGINT,
         environment={**CHILD_ENVIRONMENT, "PYTHONPATH": path},
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,7 +185,8 @@ async def _wait_for_reply(timeline: Timeline, service: Service, turn: str, *, ch
         )
     timeline.tell("sinksweep", f"the turn is {answer['state']}")
     _show_window(timeline, chat, SIGNED_PATH)
-    rows = [_row(event) for event in await _events(service, turn)]
+    names = {one["id"]: f"message {n}" for n, one in enumerate(answer["messages"], start=1)}
+    rows = [_row(event, names) for event in await _events(service, turn)]
     timeline.table("The turn's story, as GET /v1/turns/{id}/events tells it", rows)
     return {
         "id": answer["id"],
@@ -200,6 +201,8 @@ def _show_window(timeline: Timeline, chat: Chat, path: str) -> None:
     timeline.window("What the user sees", [("ada", QUESTION), *heard])
 
 
-def _row(event: Json) -> str:
+def _row(event: Json, names: Mapping[str, str]) -> str:
+    what = names.get(event["message"] or "", "turn")
     move = f"{event['from'] or '-'} -> {event['to']}"
-    return f"{event['verb']:<8} {move:<24} {event['message'] or 'turn'}  {event['reason'] or ''}"
+    attempt = f"attempt {event['attempt']}" if event["attempt"] else ""
+    return f"{event['verb']:<7} {what:<10} {move:<24} {attempt:<10} {event['reason'] or ''}"

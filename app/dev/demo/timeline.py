@@ -29,6 +29,7 @@ class Timeline:
         self._copy = copy
         self._colour = output.isatty()
         self._start = time.monotonic()
+        self._after_gap = False
 
     def tell(self, who: str, what: str, *, at: float | None = None) -> None:
         """One thing that happened: now, or `at` a moment of the monotonic clock, in seconds."""
@@ -42,9 +43,14 @@ class Timeline:
 
     def heading(self, text: str) -> None:
         """The start of a part."""
-        self._print("")
+        self.gap()
         self._print(text, self._painted(text, tone="heading"))
-        self._print("")
+        self.gap()
+
+    def gap(self) -> None:
+        """An empty line, unless there is one."""
+        if not self._after_gap:
+            self._print("")
 
     def say(self, text: str) -> None:
         """Words beside the story."""
@@ -53,22 +59,22 @@ class Timeline:
 
     def window(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """What somebody sees: each line with who said it."""
-        self._print("")
+        self.gap()
         self._print(f"        {title}")
         for who, text in lines:
             shown = textwrap.wrap(text, WIDTH - 18)
             self._print(f"        | {who:<6}{shown[0]}")
             for more in shown[1:]:
                 self._print(f"        | {'':<6}{more}")
-        self._print("")
+        self.gap()
 
     def table(self, title: str, rows: Sequence[str]) -> None:
         """Rows that are laid out already."""
-        self._print("")
+        self.gap()
         self._print(f"        {title}")
         for row in rows:
             self._print(f"        {row}"[:WIDTH].rstrip())
-        self._print("")
+        self.gap()
 
     def result(self, text: str, *, good: bool) -> None:
         """The last line."""
@@ -90,3 +96,4 @@ class Timeline:
         print(painted if painted and self._colour else plain, file=self._output, flush=True)
         with self._copy.open("a", encoding="utf-8") as file:
             file.write(plain + "\n")
+        self._after_gap = not plain

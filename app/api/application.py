@@ -1,0 +1,105 @@
+"""The HTTP application: the table of calls, installed on one core. It keeps nothing outside of it."""
+
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.answers import json_answer
+from app.api.auth import Authenticator
+from app.api.calls import PUBLIC, Api, Call, CallRoute, endpoint_of
+from app.api.desk import ClaimDesk
+from app.api.middleware import Surroundings
+from app.api.openapi import document
+from app.api.operations import Readiness
+from app.api.places import Places
+from app.api.problems import answer_error
+from app.api.routes import CALLS, operations
+from app.core import Core
+from app.engine.keys import Principal, find_principal
+from app.engine.wake import EVERYBODY
+
+OPENAPI_PATH: Final = "/openapi.json"
+
+
+def build_application(core: Core, *, api: bool = True) -> FastAPI:
+    """Build the application of one process; it needs no lifespan.
+
+    Without `api` it answers only what every role answers: liveness, readiness and metrics.
+    """
+    calling = Api(
+        core=core,
+        authenticator=Authenticator(partial(find_principal, core.pool)),
+        places=Places(core.pool),
+        desk=ClaimDesk(core),
+    )
+
+    application = FastAPI(
+        title="Sinksweep",
+        version=_version(),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={
+            HTTPException: _answer,
+            RequestValidationError: _answer,
+            Exception: _answer,
+        },
+    )
+    application.state.core = core
+    application.add_middleware(Surroundings, metrics=core.metrics)
+    # Everybody who waits looks up, and sees that there is nothing to wait for.
+    core.draining.when_started(lambda: core.wakes.tell(EVERYBODY))
+    calls = operations(Readiness(core))
+    if api:
+        calls = [*CALLS, *calls]
+        calls = [*calls, _openapi(calls)]
+    for call in calls:
+        _install(application, call, calling)
+    return application
+
+
+def _install(application: FastAPI, call: Call, api: Api) -> None:
+    route = CallRoute(
+        call.path,
+        endpoint_of(call, api),
+        methods=[call.method],
+        name=call.path,
+        response_model=None,
+        include_in_schema=False,
+    )
+    route.call = call
+    application.router.routes.append(route)
+
+
+def _openapi(calls: list[Call]) -> Call:
+    written = document(calls, version=_version())
+
+    async def show_openapi(_api: Api, _request: Request, _principal: Principal) -> Response:
+        return json_answer(written)
+
+    return Call(
+        method="GET",
+        path=OPENAPI_PATH,
+        handler=show_openapi,
+        scopes=PUBLIC,
+        summary="This document.",
+        answers={200: None},
+    )
+
+
+def _version() -> str:
+    try:
+        return version("sinksweep")
+    except PackageNotFoundError:
+        return "0"
+
+
+async def _answer(_request: Request, error: Exception) -> Response:
+    return answer_error(error)

@@ -1,0 +1,181 @@
+"""Claims over HTTP: an agent waits for turns; what is leased to a client that has left is given back free."""
+
+import asyncio
+import json
+import logging
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.api.answers import JSON, json_answer, rfc3339, to_json, with_members
+from app.api.calls import Api
+from app.api.desk import Seat
+from app.api.fields import Fields
+from app.api.inbound import inbound_members
+from app.api.problems import answer_error
+from app.api.turns import hand_back
+from app.domain.errors import NotReady
+from app.domain.ids import TURN_PREFIX, format_id
+from app.domain.json_text import Kind, parse_envelope
+from app.domain.model import Claimed, ClaimRequest, HandBack
+from app.engine.inspect import Place
+from app.engine.keys import Principal
+from app.engine.wake import turn_topic
+
+REQUEST_ID_BYTES_MIN: Final = 16
+_LOOKS_AROUND: Final = 3
+
+_SHAPE: Final = {
+    "queue": Kind.VALUE,
+    "agent": Kind.VALUE,
+    "max_turns": Kind.VALUE,
+    "lease_seconds": Kind.VALUE,
+    "wait_seconds": Kind.VALUE,
+    "request_id": Kind.VALUE,
+    "code_version": Kind.VALUE,
+}
+
+log = logging.getLogger(__name__)
+
+
+async def claim_turns(api: Api, request: Request, principal: Principal) -> Response:
+    """Lease due turns, waiting for them if wished."""
+    fields = Fields(parse_envelope(await api.body(request), _SHAPE))
+    limits = api.core.settings.limits
+    name = fields.string("queue", required=True)
+    queue = None if name is None else api.core.settings.queues.get(name)
+    if name is not None and (queue is None or not principal.sees(name)):
+        fields.refuse("queue", "queue_unknown")
+    lease = min(queue.lease_seconds if queue else 1, limits.lease_seconds_max)
+    agent = fields.name("agent", required=True)
+    turns_max = fields.integer("max_turns", default=1, least=1, most=limits.turns_claim_max)
+    lease = fields.integer("lease_seconds", default=lease, least=1, most=limits.lease_seconds_max)
+    wait_seconds = fields.seconds("wait_seconds", seconds_max=limits.wait_seconds_max)
+    request_id = fields.name(
+        "request_id", code="request_id_invalid", bytes_min=REQUEST_ID_BYTES_MIN
+    )
+    code_version = fields.name("code_version")
+    fields.check()
+    wish = ClaimRequest(
+        queue=name or "",
+        agent=agent or "",
+        turns_max=turns_max,
+        lease_seconds=lease,
+        answer_bytes_max=limits.answer_bytes_max,
+        code_version=code_version,
+        principal=principal.key_id,
+        request_id=request_id,
+        parameters=json.dumps([turns_max, lease, code_version]),
+    )
+    return ClaimAnswer(api, wish, wait_seconds=wait_seconds)
+
+
+class ClaimAnswer(Response):
+    """The answer to a claim, which is made while it is given: only for a client that is there."""
+
+    def __init__(self, api: Api, wish: ClaimRequest, *, wait_seconds: float) -> None:
+        super().__init__()
+        self._api = api
+        self._wish = wish
+        self._wait_seconds = wait_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait, claim, and write; give back what could not be written."""
+        desk = self._api.desk
+        seat = desk.seat(self._wish, wait_seconds=self._wait_seconds)
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(_watch(seat, receive))
+            try:
+                claimed = await desk.claim(seat)
+            except Exception as error:  # noqa: BLE001 - a response translates like a call does
+                await answer_error(error)(scope, receive, send)
+            else:
+                self._note(claimed)
+                await self._give(seat, claimed, scope, receive, send)
+            finally:
+                watcher.cancel()
+
+    def _note(self, claimed: list[Claimed]) -> None:
+        if not claimed:
+            return
+        core, queue = self._api.core, self._wish.queue
+        core.metrics.claimed.labels(queue).inc(len(claimed))
+        for one in claimed:
+            self._api.places.remember(Place(one.turn, queue, one.conversation))
+        core.wakes.tell(*{turn_topic(one.turn) for one in claimed})
+
+    async def _give(
+        self, seat: Seat, claimed: list[Claimed], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        body = claim_body(claimed)
+        if not claimed:
+            await json_answer(body)(scope, receive, send)
+            return
+        headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", JSON.encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body[:-1], "more_body": True})
+        # Waits until most of it is on its way.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        for _ in range(_LOOKS_AROUND):
+            await asyncio.sleep(0)
+        if seat.gone:
+            await self._take_back(claimed)
+        # Without its last byte nobody has the answer.
+        await send({"type": "http.response.body", "body": body[-1:]})
+
+    async def _take_back(self, claimed: list[Claimed]) -> None:
+        items = [HandBack(one.turn, one.token, "client_gone") for one in claimed]
+        try:
+            await hand_back(self._api, items, queue=self._wish.queue)
+        except NotReady as error:
+            # Then their leases end by themselves.
+            log.warning(
+                "claimed turns were not given back",
+                extra={"error": type(error).__name__, "count": len(items)},
+            )
+
+
+async def _watch(seat: Seat, receive: Receive) -> None:
+    """Tell the seat when its client has left."""
+    while not seat.gone:
+        message = await receive()
+        seat.gone = message["type"] == "http.disconnect"
+
+
+def claim_body(claimed: list[Claimed]) -> bytes:
+    """Spell the turns; their inbound are in it exactly as they were sent."""
+    return b'{"turns":[%b]}' % b",".join(_turn(one) for one in claimed)
+
+
+def _turn(one: Claimed) -> bytes:
+    inputs: list[bytes] = []
+    for inbound in one.inbound:
+        fields, raw = inbound_members(inbound)
+        inputs.append(with_members(fields, *raw))
+    history = [
+        {
+            "attempt": ended.attempt,
+            "ended": ended.ended,
+            "reason": ended.reason,
+            "at": rfc3339(ended.at),
+        }
+        for ended in one.history
+    ]
+    fields = {
+        "id": format_id(TURN_PREFIX, one.turn),
+        "lease_token": str(one.token),
+        "attempt": one.attempt,
+        "lease_expires_in_seconds": one.lease_expires_in_seconds,
+        "conversation": one.conversation,
+    }
+    return with_members(
+        fields,
+        ("inbound", b"[%b]" % b",".join(inputs)),
+        ("steps", b"[]"),
+        ("history", to_json(history)),
+    )

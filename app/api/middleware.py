@@ -1,0 +1,47 @@
+"""Around every request: counted by its route, and kept out of caches and out of the guesses of browsers."""
+
+import time
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.telemetry import Metrics
+
+_NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_PRIVATE_PATHS: Final = "/v1/"
+_UNKNOWN: Final = "unknown"
+
+
+class Surroundings:
+    """Counts and times requests; answers HEAD as GET, whose body the server leaves out."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.monotonic()
+        status = 0
+        private = scope["path"].startswith(_PRIVATE_PATHS)
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                added = [_NOSNIFF, _NO_STORE] if private else [_NOSNIFF]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", _UNKNOWN)
+            self._metrics.requests.labels(route, str(status)).inc()
+            self._metrics.request_seconds.labels(route).observe(time.monotonic() - started)

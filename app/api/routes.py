@@ -1,0 +1,175 @@
+"""Every call of the API: path, scopes, handler and documentation, in one table."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.api import schemas
+from app.api.calls import PUBLIC, Call
+from app.api.claims import claim_turns
+from app.api.inbound import accept_inbound, show_inbound, show_payload
+from app.api.operations import Readiness, show_liveness, show_metrics
+from app.api.outbox import list_loopback, show_message
+from app.api.seals import seal_turn
+from app.api.turns import list_events, release_turn, renew_lease, show_turn
+
+ACCEPT: Final = frozenset({"accept"})
+AGENT: Final = frozenset({"agent"})
+READ: Final = frozenset({"read"})
+ANYBODY_OF_THE_QUEUE: Final = ACCEPT | AGENT | READ
+
+_BODY: Final = (
+    "request_timeout",
+    "body_too_large",
+    "content_encoding_unsupported",
+    "content_type_unsupported",
+    "invalid_content",
+)
+_WAIT: Final = {
+    "wait": "Answer once the turn's events contain this state, or it ended otherwise.",
+    "timeout_seconds": "How long to wait at most, with `wait`; 30 without it.",
+}
+_KEY: Final = {
+    "Idempotency-Key": "1 to 255 visible ASCII characters: one key, one inbound, in its queue."
+}
+
+CALLS: Final[Sequence[Call]] = (
+    Call(
+        method="POST",
+        path="/v1/inbound",
+        handler=accept_inbound,
+        scopes=ACCEPT,
+        summary="Accept one inbound, once per key; 2xx means committed.",
+        request=schemas.NewInbound,
+        headers=_KEY,
+        answers={202: schemas.Accepted, 200: schemas.Accepted},
+        codes=(*_BODY, "idempotency_key_missing", "idempotency_key_reused"),
+    ),
+    Call(
+        method="GET",
+        path="/v1/inbound/{id}",
+        handler=show_inbound,
+        scopes=ANYBODY_OF_THE_QUEUE,
+        summary="One inbound and what became of it.",
+        query=_WAIT,
+        answers={200: schemas.Inbound},
+        codes=("not_found", "invalid_content"),
+    ),
+    Call(
+        method="GET",
+        path="/v1/inbound/{id}/payload",
+        handler=show_payload,
+        scopes=ANYBODY_OF_THE_QUEUE,
+        summary="The bytes of one inbound.",
+        answers={200: None},
+        codes=("not_found",),
+    ),
+    Call(
+        method="POST",
+        path="/v1/turns/claim",
+        handler=claim_turns,
+        scopes=AGENT,
+        summary="Lease due turns of a queue, waiting for them if wished.",
+        request=schemas.ClaimTurns,
+        answers={200: schemas.ClaimedTurns},
+        codes=_BODY,
+    ),
+    Call(
+        method="GET",
+        path="/v1/turns/{id}",
+        handler=show_turn,
+        scopes=ANYBODY_OF_THE_QUEUE,
+        summary="One turn with its messages.",
+        query=_WAIT,
+        answers={200: schemas.Turn},
+        codes=("not_found", "invalid_content"),
+    ),
+    Call(
+        method="GET",
+        path="/v1/turns/{id}/events",
+        handler=list_events,
+        scopes=ANYBODY_OF_THE_QUEUE,
+        summary="The story of a turn and its messages, in order.",
+        query={"cursor": "Events behind this number.", "limit": "1 to 1000; 100 without it."},
+        answers={200: schemas.Events},
+        codes=("not_found", "invalid_content"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/turns/{id}/renew",
+        handler=renew_lease,
+        scopes=AGENT,
+        summary="Restore a lease that still holds.",
+        request=schemas.RenewLease,
+        answers={200: schemas.Renewed},
+        codes=(*_BODY, "not_found", "lease_lost"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/turns/{id}/release",
+        handler=release_turn,
+        scopes=AGENT,
+        summary="Hand a turn back: free, as a failed attempt, or failed for good.",
+        request=schemas.ReleaseTurn,
+        answers={200: schemas.Released},
+        codes=(*_BODY, "not_found", "lease_lost"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/turns/{id}/seal",
+        handler=seal_turn,
+        scopes=AGENT,
+        summary="End an attempt and record its whole outbound set, or change nothing.",
+        request=schemas.SealTurn,
+        answers={200: schemas.Sealed},
+        codes=(*_BODY, "not_found", "lease_lost", "already_sealed", "queue_not_configured"),
+    ),
+    Call(
+        method="GET",
+        path="/v1/outbox/{id}",
+        handler=show_message,
+        scopes=READ,
+        summary="One message with every attempt at it.",
+        answers={200: schemas.Message},
+        codes=("not_found", "invalid_content"),
+    ),
+    Call(
+        method="GET",
+        path="/v1/loopback",
+        handler=list_loopback,
+        scopes=READ,
+        summary="What the loopback channel received, newest first.",
+        query={"limit": "1 to 100; 20 without it."},
+        answers={200: schemas.ReceivedMessages},
+        codes=("invalid_content",),
+    ),
+)
+
+
+def operations(readiness: Readiness) -> Sequence[Call]:
+    """The calls that every process answers, whatever else it does."""
+    return (
+        Call(
+            method="GET",
+            path="/livez",
+            handler=show_liveness,
+            scopes=PUBLIC,
+            summary="Whether the process is alive.",
+            answers={200: None},
+        ),
+        Call(
+            method="GET",
+            path="/readyz",
+            handler=readiness.show_readiness,
+            scopes=PUBLIC,
+            summary="Whether work can be done here; 503 with the same document when not.",
+            answers={200: schemas.Ready, 503: schemas.Ready},
+        ),
+        Call(
+            method="GET",
+            path="/metrics",
+            handler=show_metrics,
+            scopes=PUBLIC,
+            summary="Metrics for Prometheus.",
+            answers={200: None},
+        ),
+    )

@@ -1,0 +1,326 @@
+"""The documented shapes of requests and answers. They describe; the calls check by themselves."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.codes import ALL_CODES
+from app.domain.lifecycle import MESSAGE_MOVES, TURN_MOVES, MessageState, TurnState
+
+Verb = Annotated[str, Field(json_schema_extra={"enum": sorted({*TURN_MOVES, *MESSAGE_MOVES})})]
+CodeName = Annotated[str, Field(json_schema_extra={"enum": list(ALL_CODES)})]
+Name = Annotated[str, Field(min_length=1, max_length=255)]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Seconds = Annotated[float, Field(ge=0)]
+Json = Annotated[Any, Field(description="Any JSON, kept byte for byte.")]
+Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+
+
+class Request(BaseModel):
+    """A request: unknown fields are refused, null means absent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewInbound(Request):
+    """One durable input. Either `payload`, or `payload_base64` with its `content_type`."""
+
+    queue: Name = "default"
+    conversation: Name | None = None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    delay_seconds: Seconds | None = None
+    not_before: Time | None = None
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    metadata: dict[str, Any] | None = None
+
+
+class ClaimTurns(Request):
+    """A wish for due turns of one queue."""
+
+    queue: Name
+    agent: Name
+    max_turns: Annotated[int, Field(ge=1)] = 1
+    lease_seconds: Annotated[int, Field(ge=1)] | None = None
+    wait_seconds: Seconds = 0
+    request_id: Annotated[str, Field(min_length=16, max_length=255)] | None = None
+    code_version: Name | None = None
+
+
+class RenewLease(Request):
+    """The token of the lease to restore."""
+
+    lease_token: str
+
+
+class ReleaseTurn(Request):
+    """A turn handed back: free, counted as a failure, or failed for good."""
+
+    lease_token: str
+    reason: Annotated[str, Field(min_length=1, max_length=1000)]
+    delay_seconds: Seconds = 0
+    failed: bool = False
+    final: bool = False
+
+
+class NewMessage(Request):
+    """One message to send. Either `payload`, or `payload_base64` with its `content_type`."""
+
+    destination: Name
+    to: str | None = None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    headers: dict[str, str] | None = None
+    delay_seconds: Seconds = 0
+    conversation: Name | None = None
+
+
+class SealTurn(Request):
+    """The whole outbound set of a turn; an empty one ends the turn without a word."""
+
+    lease_token: str
+    messages: list[NewMessage]
+
+
+class Accepted(BaseModel):
+    """The handle of an inbound."""
+
+    id: str
+    turn: str
+    state: TurnState
+    duplicate: bool
+    key_expires_at: Time
+
+
+class MessageStatus(BaseModel):
+    """How a message stands."""
+
+    id: str
+    destination: str
+    state: MessageState
+    attempts: int
+    next_attempt_at: Time | None
+    blocked_by: str | None
+    idempotency_key: str
+    receipt: str | None
+    reason: str | None
+
+
+class Status(BaseModel):
+    """How a turn stands. A key that may only accept sees no `messages`."""
+
+    queue: str
+    conversation: str | None
+    state: TurnState
+    reason: str | None
+    attempt: int
+    created_at: Time
+    hold: None
+    payload_hash: str | None
+    messages: list[MessageStatus] | None = None
+
+
+class Turn(Status):
+    """One turn."""
+
+    id: str
+    inbound: str | None
+
+
+class ClaimedInbound(BaseModel):
+    """One input: its body as `payload`, as `payload_base64`, or to be fetched at `payload_url`."""
+
+    id: str
+    source: str
+    received_at: Time
+    content_type: str
+    headers: dict[str, str]
+    metadata: dict[str, Any] | None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    payload_url: str | None = None
+
+
+class Inbound(Status, ClaimedInbound):
+    """One input with the status of its turn."""
+
+    turn: str
+
+
+class Event(BaseModel):
+    """One committed move."""
+
+    number: int
+    at: Time
+    turn: str
+    message: str | None
+    verb: Verb
+    from_: Annotated[TurnState | MessageState | None, Field(alias="from")]
+    to: TurnState | MessageState
+    attempt: int | None
+    attempt_id: str | None
+    reason: str | None
+    detail: dict[str, Any]
+
+
+class Events(BaseModel):
+    """A page of events."""
+
+    items: list[Event]
+    next_cursor: int | None
+
+
+class EndedAttempt(BaseModel):
+    """How an earlier attempt ended."""
+
+    attempt: int
+    ended: Literal["failed", "released", "sealed", "swept"]
+    reason: str | None
+    at: Time
+
+
+class ClaimedTurn(BaseModel):
+    """A turn under a lease."""
+
+    id: str
+    lease_token: str
+    attempt: int
+    lease_expires_in_seconds: float
+    conversation: str | None
+    inbound: list[ClaimedInbound]
+    steps: list[dict[str, Any]]
+    history: list[EndedAttempt]
+
+
+class ClaimedTurns(BaseModel):
+    """What there was to do; perhaps nothing."""
+
+    turns: list[ClaimedTurn]
+
+
+class Renewed(BaseModel):
+    """The restored lease."""
+
+    lease_expires_in_seconds: float
+    stop: str | None
+    newer_inbound: int
+
+
+class Released(BaseModel):
+    """Where the turn is now."""
+
+    turn: str
+    state: TurnState
+
+
+class SealedMessage(BaseModel):
+    """A message of the sealed set."""
+
+    id: str
+    idempotency_key: str
+    state: MessageState
+
+
+class Sealed(BaseModel):
+    """The recorded set."""
+
+    turn: str
+    state: TurnState
+    payload_hash: str
+    messages: list[SealedMessage]
+    follow_ups: list[dict[str, Any]]
+
+
+class Attempt(BaseModel):
+    """One attempt at a message. What has not happened is null."""
+
+    attempt: int
+    started_at: Time | None
+    ended_at: Time | None
+    state: MessageState | None
+    reason: str | None
+    status: int | None
+    answer: str | None
+    receipt: str | None
+
+
+class Message(MessageStatus):
+    """One message with its body and its attempts."""
+
+    turn: str
+    queue: str
+    conversation: str | None
+    to: str | None
+    headers: dict[str, str]
+    content_type: str
+    sealed_at: Time
+    delivered_at: Time | None
+    attempt_log: list[Attempt]
+    payload: Json = None
+    payload_base64: Base64 | None = None
+
+
+class ReceivedMessage(BaseModel):
+    """A message that the loopback channel received, `times` times under its key."""
+
+    idempotency_key: str
+    queue: str
+    conversation: str | None
+    destination: str
+    content_type: str
+    headers: dict[str, str]
+    first_at: Time
+    last_at: Time
+    times: int
+    payload: Json = None
+    payload_base64: Base64 | None = None
+
+
+class ReceivedMessages(BaseModel):
+    """What arrived last, newest first."""
+
+    items: list[ReceivedMessage]
+    next_cursor: None
+
+
+class Checks(BaseModel):
+    """What readiness looks at."""
+
+    database: bool
+    loops: dict[str, bool]
+    draining: bool
+
+
+class Ready(BaseModel):
+    """Whether work can be done here."""
+
+    ready: bool
+    checks: Checks
+
+
+class FieldProblem(BaseModel):
+    """One thing that is wrong: where (an RFC 6901 pointer; for a query, into its names) and a code."""
+
+    pointer: str
+    code: CodeName
+    detail: str
+
+
+class ProblemDocument(BaseModel):
+    """An RFC 9457 document. `code` is stable; the other members depend on it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    code: CodeName
+    detail: str
+    errors: list[FieldProblem] | None = None
+    id: str | None = None
+    turn: str | None = None
+    reason: str | None = None
+    turn_state: TurnState | None = None
+    payload_hash: str | None = None
