@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app import VERSION
-from app.domain.errors import SinksweepError
+from app.domain.errors import NotReady, SinksweepError
 
 if TYPE_CHECKING:
     from app.engine.keys import KeyView
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 2
 EXIT_FAILED = 1
+DAY_SECONDS = 86_400
+DAYS_MAX = 36_500
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except SinksweepError as error:
-        print(f"sinksweep: {error}", file=sys.stderr)
+        print(f"sinksweep: {error}{_why(error)}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
@@ -42,7 +44,8 @@ def _run(work: Coroutine[object, object, None]) -> int:
     try:
         uvloop.run(work)
     except* SinksweepError as group:
-        raise _first(group) from None
+        error = _first(group)
+        raise error from error.__cause__
     return 0
 
 
@@ -51,6 +54,15 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _why(error: SinksweepError) -> str:
+    """What the system or the database server said, where the error itself does not: neither quotes a password."""
+    cause = error.__cause__
+    said = isinstance(error, NotReady) and (
+        isinstance(cause, OSError) or hasattr(cause, "sqlstate")
+    )
+    return f" ({cause or type(cause).__name__})" if said else ""
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -100,20 +112,22 @@ def _keys(arguments: argparse.Namespace) -> int:
     from app.core import database_options
     from app.engine import keys
     from app.engine.database import open_pool
+    from app.engine.schema import check_schema
 
     options = database_options(_settings(arguments))
 
     async def work() -> None:
         async with open_pool(options, application_name="sinksweep keys") as pool:
+            await check_schema(pool)
             match str(arguments.verb):
                 case "create":
-                    life_seconds = arguments.days * 86_400 if arguments.days else None
+                    days = arguments.days
                     key = await keys.create_key(
                         pool,
                         name=arguments.name,
                         scopes=arguments.scopes,
                         queues=arguments.queues,
-                        life_seconds=life_seconds,
+                        life_seconds=None if days is None else days * DAY_SECONDS,
                     )
                     print(key)
                 case "list":
@@ -198,12 +212,20 @@ def _parser() -> argparse.ArgumentParser:
         help="what it may do; repeatable",
     )
     create.add_argument("--queue", action="append", dest="queues", help="repeatable; none: all")
-    create.add_argument("--days", type=float, help="how long it lives; none: until revoked")
+    create.add_argument("--days", type=_days, help="how long it lives; none: until revoked")
     verbs.add_parser("list", parents=[common], help="every key, without its secret")
     revoke = verbs.add_parser("revoke", parents=[common], help="end a key at once")
     revoke.add_argument("id", help="the key's id, as the list shows it")
     keys.set_defaults(run=_keys)
     return parser
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 < days <= DAYS_MAX:
+        message = f"more than 0 and at most {DAYS_MAX} are needed"
+        raise argparse.ArgumentTypeError(message)
+    return days
 
 
 def _roles(text: str) -> str:

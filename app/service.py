@@ -39,6 +39,10 @@ class Role(StrEnum):
     SWEEP = "sweep"
 
 
+class PortTaken(SinksweepError):
+    """The address cannot be listened on."""
+
+
 class UndurableServer(SinksweepError):
     """The database would lose what it has acknowledged."""
 
@@ -53,16 +57,23 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, so that the port is known, and taken, before anything else is opened."""
+    """A listening socket, so that the port is known, and taken, before anything else is opened.
+
+    Raises `PortTaken`.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(BACKLOG)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        message = (
+            f"port: {host}:{port} cannot be listened on ({error.strerror}); "
+            "choose another with SINKSWEEP_PORT or --port, 0 for any that is free"
+        )
+        raise PortTaken(message) from error
     listener.setblocking(False)  # noqa: FBT003 - its only form
     return listener
 

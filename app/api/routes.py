@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.api import schemas
+from app.api import requests, schemas
 from app.api.calls import PUBLIC, Call
 from app.api.claims import claim_turns
 from app.api.inbound import accept_inbound, show_inbound, show_payload
@@ -39,7 +39,7 @@ CALLS: Final[Sequence[Call]] = (
         handler=accept_inbound,
         scopes=ACCEPT,
         summary="Accept one inbound, once per key; 2xx means committed.",
-        request=schemas.NewInbound,
+        request=requests.NewInbound,
         headers=_KEY,
         answers={202: schemas.Accepted, 200: schemas.Accepted},
         codes=(*_BODY, "idempotency_key_missing", "idempotency_key_reused"),
@@ -69,7 +69,7 @@ CALLS: Final[Sequence[Call]] = (
         handler=claim_turns,
         scopes=AGENT,
         summary="Lease due turns of a queue, waiting for them if wished.",
-        request=schemas.ClaimTurns,
+        request=requests.ClaimTurns,
         answers={200: schemas.ClaimedTurns},
         codes=_BODY,
     ),
@@ -99,7 +99,7 @@ CALLS: Final[Sequence[Call]] = (
         handler=renew_lease,
         scopes=AGENT,
         summary="Restore a lease that still holds.",
-        request=schemas.RenewLease,
+        request=requests.RenewLease,
         answers={200: schemas.Renewed},
         codes=(*_BODY, "not_found", "lease_lost"),
     ),
@@ -109,7 +109,7 @@ CALLS: Final[Sequence[Call]] = (
         handler=release_turn,
         scopes=AGENT,
         summary="Hand a turn back: free, as a failed attempt, or failed for good.",
-        request=schemas.ReleaseTurn,
+        request=requests.ReleaseTurn,
         answers={200: schemas.Released},
         codes=(*_BODY, "not_found", "lease_lost"),
     ),
@@ -119,7 +119,7 @@ CALLS: Final[Sequence[Call]] = (
         handler=seal_turn,
         scopes=AGENT,
         summary="End an attempt and record its whole outbound set, or change nothing.",
-        request=schemas.SealTurn,
+        request=requests.SealTurn,
         answers={200: schemas.Sealed},
         codes=(*_BODY, "not_found", "lease_lost", "already_sealed", "queue_not_configured"),
     ),

@@ -65,8 +65,10 @@ async def turn_when(core: Core, turn: UUID, *, wait: Wait | None) -> TurnView | 
     with core.wakes.waiting(turn_topic(turn)) as told:
         while True:
             told.clear()
+            # In this order, so that what is shown is never older than what ended the wait.
+            reached = await has_reached(core.pool, turn, wait.state)
             view = await find_turn(core.pool, turn)
-            if view is None or await _is_over(core, view, wait.state):
+            if view is None or reached or view.state == wait.state or view.state in TURN_ENDED:
                 return view
             left = until - time.monotonic()
             if left <= 0 or core.draining.started:
@@ -75,9 +77,3 @@ async def turn_when(core: Core, turn: UUID, *, wait: Wait | None) -> TurnView | 
                 async with asyncio.timeout(min(left, POLL_SECONDS)):
                     await asyncio.sleep(LOOK_SECONDS_MIN)
                     await told.wait()
-
-
-async def _is_over(core: Core, view: TurnView, state: TurnState) -> bool:
-    if view.state == state or view.state in TURN_ENDED:
-        return True
-    return await has_reached(core.pool, view.id, state)

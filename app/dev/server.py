@@ -37,7 +37,7 @@ async def dev(settings: Settings) -> None:
         raise InvalidConfiguration(message)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with _only_one(settings.data_dir):
-        listener = _listen(settings)
+        listener = bind(settings.host, settings.port)
         with contextlib.closing(listener):
             async with _database(settings) as (url, origin):
                 await upgrade(url)
@@ -113,17 +113,6 @@ def _write(description: Path, content: Mapping[str, object]) -> None:
         json.dump(content, file, indent=2)
         file.write("\n")
     new.replace(description)
-
-
-def _listen(settings: Settings) -> socket.socket:
-    try:
-        return bind(settings.host, settings.port)
-    except OSError as error:
-        message = (
-            f"port: {settings.host}:{settings.port} cannot be listened on ({error.strerror}); "
-            "choose another with SINKSWEEP_PORT or --port, 0 for any that is free"
-        )
-        raise InvalidConfiguration(message) from error
 
 
 @contextlib.contextmanager

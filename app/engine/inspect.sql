@@ -26,10 +26,6 @@ select
 from sink.inbound
 where id = :inbound;
 
--- name: find_inbound_place
--- The turn and queue of an inbound: never changes.
-select turn, queue from sink.inbound where id = :inbound;
-
 -- name: find_messages
 -- The live sets of these turns, in the order of their messages.
 select

@@ -6,13 +6,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from app.domain.errors import SinksweepError
 from app.engine.statements import load
-from app.engine.transaction import transact
+from app.engine.transaction import DatabaseUnavailable, transact
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -27,6 +28,10 @@ _alembic = threading.Lock()
 
 class WrongSchema(SinksweepError):
     """The database's schema is not the one that this version was written for."""
+
+
+class UpgradeFailed(SinksweepError):
+    """The database was not reached, or does not let this role change it."""
 
 
 def _configuration(url: str | None) -> Config:
@@ -46,14 +51,21 @@ def head() -> str:
 
 
 async def upgrade(url: str) -> None:
-    """Run the missing revisions as the role of `url`, which must own the schema. Safe to run at once."""
+    """Run the missing revisions as the role of `url`, which must own the schema. Safe to run at once.
+
+    Raises `UpgradeFailed`.
+    """
 
     def work() -> None:
         with _alembic:
             command.upgrade(_configuration(url), "head")
 
-    # The migrations bring an event loop of their own.
-    await asyncio.to_thread(work)
+    try:
+        # The migrations bring an event loop of their own.
+        await asyncio.to_thread(work)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        message = f"the schema was not brought up to date: {error or type(error).__name__}"
+        raise UpgradeFailed(message) from error
 
 
 async def check_schema(pool: "Pool") -> None:
@@ -66,7 +78,14 @@ async def check_schema(pool: "Pool") -> None:
         rows = await SQL["find_revision"].rows(connection)
         return str(rows[0]["version_num"]) if rows else None
 
-    found, wanted = await transact(pool, work, explicit=False), head()
+    try:
+        found, wanted = await transact(pool, work, explicit=False), head()
+    except DatabaseUnavailable as error:
+        # The first migration on a server makes the role that the service takes on.
+        if isinstance(error.__cause__, asyncpg.InvalidParameterValueError):
+            message = f"{error.__cause__}: run `sinksweep migrate`, or correct database.role"
+            raise WrongSchema(message) from error
+        raise
     if found == wanted:
         return
     if found is None:

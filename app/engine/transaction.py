@@ -98,6 +98,11 @@ async def _connection(pool: "Pool") -> "AsyncGenerator[Link]":
         raise DatabaseUnavailable from error
     try:
         yield connection
+    except (TimeoutError, asyncio.CancelledError):
+        # Giving it back would wait until the server has cancelled what it was asked, and a server that is silent does
+        # not even do that.
+        connection.terminate()
+        raise
     finally:
         await pool.release(connection)
 

@@ -95,7 +95,7 @@ class Wakes:
                     # What was told while nobody listened may have been missed.
                     self._wake(EVERYBODY)
                     await self._exchange(connection)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a connection dies of, the next one is opened
                 log.warning("wake-ups interrupted", extra={"error": type(error).__name__})
             self._heard_at = None
             await asyncio.sleep(pause)

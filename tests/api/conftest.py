@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -17,14 +18,14 @@ from app.api.application import build_application
 from app.core import Core, open_core
 from app.engine.keys import create_key
 from app.settings import Destination, Limits, Queue, Settings
-from tests.database import Clock
+from tests.database import Clock, Server
 from tests.engine.invariants import broken
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from app.engine.database import Pool
-    from tests.database import Admin, Server
+    from tests.database import Admin
 
 STRANGER = "sks_0123456789abcdef_" + "x" * 43
 
@@ -88,18 +89,18 @@ class Service:
     async def post(self, path: str, body: object, *, scope: str | None = "admin") -> Answer:
         return await self.call("POST", path, scope=scope, json_body=body)
 
-    async def accept(self, key: str, *, scope: str = "admin", **fields: object) -> Answer:
+    async def accept(self, key: str, *, scope: str = "admin", **fields: Any) -> Answer:
         """Accept one inbound."""
         body = {"payload": {"n": 1}, **fields}
         headers = {"Idempotency-Key": key}
         return await self.call("POST", "/v1/inbound", scope=scope, json_body=body, headers=headers)
 
-    async def claim(self, *, scope: str = "admin", **fields: object) -> Answer:
+    async def claim(self, *, scope: str = "admin", **fields: Any) -> Answer:
         """Claim turns of the default queue."""
         body = {"queue": "default", "agent": "agent-1", **fields}
         return await self.call("POST", "/v1/turns/claim", scope=scope, json_body=body)
 
-    async def claimed(self, key: str = "k1", **fields: object) -> dict[str, Any]:
+    async def claimed(self, key: str = "k1", **fields: Any) -> dict[str, Any]:
         """A turn under a lease, from an inbound of its own."""
         await self.accept(key, **fields)
         queue = fields.get("queue", "default")
@@ -107,7 +108,7 @@ class Service:
         claimed: dict[str, Any] = turn
         return claimed
 
-    async def seal(self, turn: Mapping[str, Any], messages: object, **fields: object) -> Answer:
+    async def seal(self, turn: Mapping[str, Any], messages: object, **fields: Any) -> Answer:
         """Seal a claimed turn."""
         body = {"lease_token": turn["lease_token"], "messages": messages, **fields}
         return await self.post(f"/v1/turns/{turn['id']}/seal", body)
@@ -142,6 +143,8 @@ def settings_for(database_url: str, **changed: Any) -> Settings:
 @contextlib.asynccontextmanager
 async def serving(core: Core) -> AsyncIterator[Service]:
     """Serve the API of a core on a free port of loopback."""
+    # Like the service: the server's own log of requests would show their queries.
+    logging.getLogger("uvicorn.access").setLevel("WARNING")
     application = build_application(core)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

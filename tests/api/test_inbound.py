@@ -73,7 +73,7 @@ async def test_the_same_key_with_another_body_is_422_with_the_ids_of_the_first(
 async def test_everything_that_a_key_stands_for_makes_another_body(
     service: Service, change: dict[str, Any]
 ) -> None:
-    base = {"conversation": "c1", "metadata": {"a": 1, "b": 2}}
+    base: dict[str, Any] = {"conversation": "c1", "metadata": {"a": 1, "b": 2}}
     assert (await service.accept("k1", **base)).status == 202
     assert (await service.accept("k1", **base)).status == 200
     assert (await service.accept("k1", **{**base, **change})).code == "idempotency_key_reused"
@@ -273,7 +273,11 @@ async def test_a_payload_comes_back_byte_for_byte(service: Service, payload: byt
 async def test_bytes_that_are_no_json_come_back_in_base64_and_raw(service: Service) -> None:
     sent = bytes(range(256))
     encoded = base64.b64encode(sent).decode()
-    fields = {"payload": None, "payload_base64": encoded, "content_type": "image/x; a=b"}
+    fields: dict[str, Any] = {
+        "payload": None,
+        "payload_base64": encoded,
+        "content_type": "image/x; a=b",
+    }
     accepted = (await service.accept("k1", **fields)).json
     shown = (await service.get(f"/v1/inbound/{accepted['id']}")).json
     assert (shown["payload_base64"], shown["content_type"]) == (encoded, "image/x; a=b")
@@ -286,7 +290,11 @@ async def test_bytes_that_are_no_json_come_back_in_base64_and_raw(service: Servi
 
 async def test_text_that_could_be_json_stays_text(service: Service) -> None:
     encoded = base64.b64encode(b"123").decode()
-    fields = {"payload": None, "payload_base64": encoded, "content_type": "text/plain"}
+    fields: dict[str, Any] = {
+        "payload": None,
+        "payload_base64": encoded,
+        "content_type": "text/plain",
+    }
     accepted = (await service.accept("k1", **fields)).json
     assert (await service.get(f"/v1/inbound/{accepted['id']}")).json["payload_base64"] == encoded
 

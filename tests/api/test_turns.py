@@ -282,7 +282,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("verb", BODIES)
-@pytest.mark.parametrize("token", ["", "x", "\u0000", "\ud800", str(uuid4()), "{%s}" % uuid4()])
+@pytest.mark.parametrize("token", ["", "x", "\u0000", "\ud800", str(uuid4()), f"{{{uuid4()}}}"])
 async def test_a_token_that_never_was_is_409(service: Service, verb: str, token: str) -> None:
     turn = await service.claimed()
     body = {"lease_token": token, **BODIES[verb]}

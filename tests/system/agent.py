@@ -49,7 +49,7 @@ class Agent:
         }
         while True:
             status, answer = self.call("/v1/turns/claim", wish)
-            if status != 200:  # noqa: PLR2004 - a program without this project's conventions
+            if status != 200:
                 self.tell("refused", status, answer)
                 time.sleep(PAUSE_SECONDS)
             elif answer["turns"]:
@@ -103,7 +103,7 @@ class Agent:
                 connection.request("POST", path, json.dumps(body), self.headers())
                 answer = connection.getresponse()
                 content = answer.read()
-                if answer.status != 503:  # noqa: PLR2004
+                if answer.status != 503:
                     return answer.status, json.loads(content)
             except (OSError, http.client.HTTPException):
                 pass

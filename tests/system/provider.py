@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -95,11 +95,9 @@ class Provider:
         workers: int,
         jitter: random.Random,
         again: float = 0.2,
-        also_until: Callable[[], bool] = lambda: True,
     ) -> None:
         """Send all events from many connections at once, some of them twice."""
         waiting = [*told, *(event for event in told if jitter.random() < again)]
-        # Those of one conversation start in order: a provider has no more to promise.
         waiting.reverse()
 
         async def work(number: int) -> None:
@@ -109,4 +107,3 @@ class Provider:
         async with asyncio.TaskGroup() as group:
             for number in range(workers):
                 group.create_task(work(number))
-        assert also_until()

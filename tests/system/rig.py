@@ -230,19 +230,25 @@ class Rig:
         own = {"HOME": str(self.folder), "PYTHONPATH": str(ROOT)}
         return {**CHILD_ENVIRONMENT, **own, "DATABASE_URL": self.database_url}
 
-    async def serve(self, name: str, *options: str, roles: str = "api,deliver,sweep") -> Service:
+    async def serve(self, name: str, *, roles: str = "api,deliver,sweep") -> Service:
         """Start a replica and wait until it is ready."""
-        service = self.service(name, *options, roles=roles)
-        await service.restart()
+        (service,) = await self.serve_all({name: roles})
         return service
 
-    def service(self, name: str, *options: str, roles: str = "api,deliver,sweep") -> Service:
-        """A replica that is not started yet."""
+    async def serve_all(self, roles: Mapping[str, str]) -> Sequence[Service]:
+        """Start several replicas, by their names, and wait until all are ready."""
+        services = [self._service(name, roles=roles[name]) for name in roles]
+        for service in services:
+            await service.start()
+        for service in services:
+            await service.ready()
+        return services
+
+    def _service(self, name: str, *, roles: str) -> Service:
         port = self._reserve_port()
-        command = [sys.executable, "-m", "app", "serve", "--roles", roles, "--port", str(port)]
         service = Service(
             name,
-            [*command, *options],
+            [sys.executable, "-m", "app", "serve", "--roles", roles, "--port", str(port)],
             self.environment,
             self.folder,
             url=f"http://127.0.0.1:{port}",

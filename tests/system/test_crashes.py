@@ -5,13 +5,12 @@ import random
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
 from aiohttp import web
 
 from tests.receiver import Receiver, Request
 from tests.system.conftest import configuration
 from tests.system.provider import Event, Provider, events
-from tests.system.rig import Rig
+from tests.system.rig import Rig, Service
 from tests.system.verdict import all_replied, faults, received_twice
 
 if TYPE_CHECKING:
@@ -23,12 +22,7 @@ ONE = Event("event-1", b'{"text": "a waffle maker, please"}', "ada")
 async def test_what_is_accepted_is_claimed_sealed_and_delivered_once_and_in_order(
     rig: Rig, admin: "Admin", receiver: Receiver, jitter: random.Random
 ) -> None:
-    api = rig.service("api", roles="api")
-    others = [rig.service("deliver", roles="deliver"), rig.service("sweep", roles="sweep")]
-    for service in (api, *others):
-        await service.start()
-    for service in (api, *others):
-        await service.ready()
+    api, *_ = await rig.serve_all({"api": "api", "deliver": "deliver", "sweep": "sweep"})
     provider = Provider([api])
     for number in range(3):
         await rig.agent(f"agent {number}", api, messages=3)
@@ -144,8 +138,7 @@ async def test_what_was_on_the_wire_when_the_worker_was_killed_is_sent_again_the
     rig: Rig, admin: "Admin", receiver: Receiver
 ) -> None:
     rig.configure(configuration(receiver.url, timeout_seconds=1.0))
-    service = await rig.serve("api and sweep", roles="api,sweep")
-    worker = await rig.serve("worker", roles="deliver")
+    service, worker = await rig.serve_all({"rest": "api,sweep", "worker": "deliver"})
     provider = Provider([service])
     go_on = asyncio.Event()
 
@@ -175,33 +168,32 @@ async def test_what_was_on_the_wire_when_the_worker_was_killed_is_sent_again_the
     assert [tuple(row) for row in swept] == [("sending", "pending")] * 4
 
 
-@pytest.mark.parametrize("victim", ["one", "two"])
+async def counts(replica: Service) -> dict[str, float]:
+    """A replica's metrics, by their names and labels."""
+    lines = (await replica.get("/metrics")).body.decode().splitlines()
+    parts = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, _, value in parts}
+
+
 async def test_with_two_replicas_of_everything_one_may_be_killed_and_the_other_goes_on(
-    rig: Rig, admin: "Admin", receiver: Receiver, jitter: random.Random, victim: str
+    rig: Rig, admin: "Admin", receiver: Receiver, jitter: random.Random
 ) -> None:
     rig.configure(configuration(receiver.url, timeout_seconds=1.0))
-    one, two = rig.service("one"), rig.service("two")
-    for replica in (one, two):
-        await replica.start()
-    for replica in (one, two):
-        await replica.ready()
+    everything = "api,deliver,sweep"
+    one, two = await rig.serve_all({"one": everything, "two": everything})
     provider = Provider([one, two])
     # One agent for each replica, which turns to the other when its own is away.
     await rig.agent("first", one, two, lease_seconds=2)
     await rig.agent("second", two, one, lease_seconds=2)
     told = events(150, conversations=20)
-    shares = []
     async with asyncio.TaskGroup() as group:
         group.create_task(provider.storm(told[:75], workers=8, jitter=jitter))
         await receiver.wait_for(60)
-    for replica in (one, two):
-        metrics = (await replica.get("/metrics")).body.decode().splitlines()
-        shares.append({line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
-                       for line in metrics if not line.startswith("#")})
+    shares = [await counts(one), await counts(two)]
     async with asyncio.TaskGroup() as group:
         group.create_task(provider.storm(told[75:], workers=8, jitter=jitter))
         await provider.wait_for(100)
-        await (one if victim == "one" else two).kill()
+        await one.kill()
     await all_replied(admin, turns=150)
     assert await faults(admin, provider=provider, receiver=receiver) == []
     for share in shares:

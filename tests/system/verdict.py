@@ -1,4 +1,4 @@
-"""What must be true after every fault: of what was acknowledged, received, told and kept, and that all of it went on."""
+"""What must be true after every fault, of what was acknowledged, received, told and kept: and that it all went on."""
 
 import asyncio
 from collections import defaultdict
@@ -33,7 +33,7 @@ async def all_replied(admin: "Admin", *, turns: int, seconds_max: float = 25.0) 
             while states != {"replied": turns}:
                 await asyncio.sleep(POLL_SECONDS)
                 rows = await admin.fetch("select state, count(*) from sink.turn group by state")
-                states = dict(rows)
+                states = {row[0]: row[1] for row in rows}
     except TimeoutError:
         raise AssertionError(f"of {turns} turns: {states}") from None
 

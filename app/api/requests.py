@@ -1,0 +1,79 @@
+"""The documented shapes of requests. They describe; the calls check by themselves."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Seconds = Annotated[float, Field(ge=0)]
+Json = Annotated[Any, Field(description="Any JSON, kept byte for byte.")]
+Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+
+
+class Request(BaseModel):
+    """A request: unknown fields are refused, null means absent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewInbound(Request):
+    """One durable input. Either `payload`, or `payload_base64` with its `content_type`."""
+
+    queue: Name = "default"
+    conversation: Name | None = None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    delay_seconds: Seconds | None = None
+    not_before: Time | None = None
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    metadata: dict[str, Any] | None = None
+
+
+class ClaimTurns(Request):
+    """A wish for due turns of one queue."""
+
+    queue: Name
+    agent: Name
+    max_turns: Annotated[int, Field(ge=1)] = 1
+    lease_seconds: Annotated[int, Field(ge=1)] | None = None
+    wait_seconds: Seconds = 0
+    request_id: Annotated[str, Field(min_length=16, max_length=255)] | None = None
+    code_version: Name | None = None
+
+
+class RenewLease(Request):
+    """The token of the lease to restore."""
+
+    lease_token: str
+
+
+class ReleaseTurn(Request):
+    """A turn handed back: free, counted as a failure, or failed for good."""
+
+    lease_token: str
+    reason: Annotated[str, Field(min_length=1, max_length=1000)]
+    delay_seconds: Seconds = 0
+    failed: bool = False
+    final: bool = False
+
+
+class NewMessage(Request):
+    """One message to send. Either `payload`, or `payload_base64` with its `content_type`."""
+
+    destination: Name
+    to: str | None = None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    headers: dict[str, str] | None = None
+    delay_seconds: Seconds = 0
+    conversation: Name | None = None
+
+
+class SealTurn(Request):
+    """The whole outbound set of a turn; an empty one ends the turn without a word."""
+
+    lease_token: str
+    messages: list[NewMessage]

@@ -1,0 +1,144 @@
+"""Every verb with every parameter that makes a difference, played against whatever turn was placed."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from app.domain.model import Claimed, DeliveryPolicy, Taken, TurnPolicy
+from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.retry import after_attempt
+from tests.engine.stories import (
+    CRM,
+    DELIVERY_POLICY,
+    QUEUE,
+    TURN_POLICY,
+    Sink,
+    draft,
+    returning,
+    sealing,
+    still_holds,
+)
+
+LAST_TURN_ATTEMPT = replace(TURN_POLICY, attempts_max=1, releases_max=0)
+LAST_DELIVERY_ATTEMPT = replace(DELIVERY_POLICY, attempts_max=1)
+
+Moved = tuple[str, str | None, str]
+# One verb with its parameters; what it returns are moves that leave no event.
+Play = Callable[[Sink, Claimed, Taken | None], Awaitable[set[Moved] | None]]
+
+
+def _turns(policy: TurnPolicy, play: Play) -> Play:
+    async def played(sink: Sink, held: Claimed, taken: Taken | None) -> set[Moved] | None:
+        return await play(replace(sink, turn_policies={QUEUE: policy}), held, taken)
+
+    return played
+
+
+def _messages(policy: DeliveryPolicy, play: Play) -> Play:
+    async def played(sink: Sink, held: Claimed, taken: Taken | None) -> set[Moved] | None:
+        return await play(replace(sink, delivery_policies={CRM: policy}), held, taken)
+
+    return played
+
+
+async def _accept(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.accept_one("new")
+    await sink.accept_one("new in the lane", "c")
+    await sink.accept_one("new and later", "c", delay_seconds=60)
+    await sink.accept_one("a", "c")
+
+
+async def _due(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.due()
+
+
+async def _claim(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.claim(10)
+
+
+async def _renew(sink: Sink, held: Claimed, _taken: Taken | None) -> set[Moved]:
+    (outcome,) = await sink.renew(held)
+    return {("renew", "processing", "processing")} if still_holds(outcome) else set()
+
+
+async def _release(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held))
+
+
+async def _fail(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held, failed=True))
+
+
+async def _fail_for_good(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.release(returning(held, final=True))
+
+
+async def _seal(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.seal(sealing(held, draft("new", "c"), draft("new")))
+
+
+async def _seal_nothing(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.seal(sealing(held))
+
+
+async def _sweep_turns(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.sweep_turns()
+
+
+async def _sweep_messages(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.sweep_messages()
+
+
+async def _take(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.take()
+
+
+async def _tell(sink: Sink, _held: Claimed, taken: Taken | None) -> None:
+    if taken is not None:
+        await sink.tell(taken)
+
+
+def _settle(outcome: Outcome) -> Play:
+    async def play(sink: Sink, _held: Claimed, taken: Taken | None) -> None:
+        if taken is None:
+            return
+        verdict = after_attempt(
+            outcome,
+            attempts_used=taken.attempts_used,
+            may_have_arrived=taken.may_have_arrived,
+            age_seconds=taken.age_seconds,
+            policy=sink.delivery_policies[CRM],
+            jitter=0.0,
+        )
+        await sink.settle((taken, verdict))
+
+    return play
+
+
+VERBS: dict[str, Play] = {
+    "accept": _accept,
+    "due": _due,
+    "claim": _claim,
+    "renew": _renew,
+    "release": _release,
+    "release, none left": _turns(LAST_TURN_ATTEMPT, _release),
+    "fail": _fail,
+    "fail, none left": _turns(LAST_TURN_ATTEMPT, _fail),
+    "fail for good": _fail_for_good,
+    "seal": _seal,
+    "seal nothing": _seal_nothing,
+    "sweep turns": _sweep_turns,
+    "sweep turns, none left": _turns(LAST_TURN_ATTEMPT, _sweep_turns),
+    "take": _take,
+    "settle delivered": _settle(Delivered("r")),
+    "settle later": _settle(RetryLater("busy")),
+    "settle later, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(RetryLater("busy"))),
+    "settle rejected": _settle(Rejected("no")),
+    "settle unknown": _settle(Unknown("timeout")),
+    "settle unknown, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(Unknown("timeout"))),
+    "sweep messages": _sweep_messages,
+    "sweep messages, none left": _messages(LAST_DELIVERY_ATTEMPT, _sweep_messages),
+    "fact": _tell,
+}
+# The verbs that show what they may do: each is also tried with what was never given to anybody.
+FENCED = [name for name in VERBS if re.match("renew|release|fail|seal|settle|fact", name)]

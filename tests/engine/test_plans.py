@@ -1,0 +1,233 @@
+"""No hot statement reads what is finished: behind a long past each goes through its index, and reads little."""
+
+import json
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import asyncpg
+import pytest
+
+import app.engine
+from app.domain.ids import IdFactory
+from app.engine.database import session_settings
+from app.engine.statements import load
+from tests.database import Clock, Server, options_for
+from tests.engine.history import load_past
+from tests.engine.stories import (
+    DEAD,
+    DELIVERED,
+    QUEUE,
+    TURN_POLICY,
+    Sink,
+    arrival,
+    draft,
+    returning,
+    sealing,
+)
+from tests.engine.suspense import OneSession
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+
+PAST_TURNS = 20_000
+BATCH = 20
+
+# Pages, counted as often as they are looked at. To scan a past of one table would take hundreds to thousands.
+BUFFERS_MAX = 80 * BATCH
+
+GROWING = {
+    "turn",
+    "inbound",
+    "attempt",
+    "outbox",
+    "outbox_payload",
+    "event",
+    "idempotency_key",
+    "lane",
+    "delivery_lane",
+}
+
+# What each statement finds its rows by, in the tables that grow.
+INDEXES: dict[str, set[str]] = {
+    "accept_inbound": set(),
+    "find_accepted": {"idempotency_key_pkey", "turn_pkey"},
+    "find_due": {"turn_scheduled"},
+    "enter_lanes": {"turn_pkey"},
+    "make_due": {"turn_pkey"},
+    "claim_turns": {"turn_queued", "turn_pkey"},
+    "read_inbound": {"inbound_turn"},
+    "read_history": {"attempt_pkey"},
+    "renew_leases": {"turn_pkey"},
+    "find_attempts": {"turn_pkey", "attempt_pkey"},
+    "lock_lanes": {"turn_pkey"},
+    "lock_held": {"turn_pkey"},
+    "put_back": {"turn_pkey", "attempt_pkey"},
+    "promote_turns": {"turn_pkey", "turn_waiting"},
+    "seal_turns": {"turn_pkey", "attempt_pkey"},
+    "add_messages": {"outbox_lane"},
+    "find_sealed": {"outbox_set", "outbox_payload_pkey"},
+    "take_messages": {"outbox_due", "outbox_payload_pkey"},
+    "lock_for_messages": {"outbox_pkey", "turn_pkey"},
+    "settle_messages": {"outbox_pkey"},
+    "leave_lanes": {"outbox_pkey", "outbox_set"},
+    "move_on": {"outbox_blocked", "outbox_set", "outbox_lane"},
+    "settle_turns": {"outbox_set", "turn_pkey"},
+    "record_facts": {"outbox_pkey", "event_turn"},
+    "find_lapsed_turns": {"turn_processing"},
+    "find_lapsed_messages": {"outbox_sending"},
+    "find_turns": {"turn_pkey", "inbound_turn"},
+    "find_messages": {"outbox_set", "outbox_payload_pkey"},
+    "find_events": {"event_turn"},
+}
+
+EXPLAIN = """
+    load 'auto_explain';
+    set auto_explain.log_min_duration = 0;
+    set auto_explain.log_analyze = on;
+    set auto_explain.log_buffers = on;
+    set auto_explain.log_timing = off;
+    set auto_explain.log_format = json;
+    set auto_explain.log_level = notice;
+    set role sinksweep_app
+"""
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one run of a statement did."""
+
+    indexes: set[str]
+    scanned: set[str]
+    buffers: int
+
+
+Runs = dict[str, list[Seen]]
+
+
+def _nodes(plan: Node) -> Iterator[Node]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+def _seen(plan: Node) -> Seen:
+    nodes = list(_nodes(plan))
+    # What reads a part is charged for it too; a write that nobody reads runs behind the rest.
+    read = {f"CTE {node['CTE Name']}" for node in nodes if "CTE Name" in node}
+    unread = {
+        name for node in nodes if (name := node.get("Subplan Name", "")).startswith("CTE ")
+    } - read
+    tops = [plan, *(node for node in nodes if node.get("Subplan Name") in unread)]
+    return Seen(
+        {node["Index Name"] for node in nodes if "Index Name" in node},
+        {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"},
+        sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in tops),
+    )
+
+
+def _names() -> dict[str, str]:
+    files = Path(app.engine.__file__).parent.glob("*.sql")
+    return {
+        statement.text: statement.name
+        for file in files
+        for statement in load(str(file.with_suffix(".py"))).values()
+    }
+
+
+async def _story(sink: Sink, clock: Clock) -> None:
+    """Everything the loops and the API do, to a batch each."""
+    patient = replace(sink, turn_policies={QUEUE: replace(TURN_POLICY, attempts_max=1)})
+    for start in range(2):
+        arrivals = [arrival(f"k{start}-{n}", f"p{n}") for n in range(BATCH)]
+        for _ in range(2):
+            await sink.accept(*arrivals)
+    await sink.accept(*(arrival(f"d{n}", f"p{n}", delay_seconds=5) for n in range(BATCH)))
+    await clock.travel(6)
+    await sink.due(BATCH)
+    held = await sink.claim(BATCH)
+    await sink.release(*(returning(one) for one in held))
+    held = await sink.claim(BATCH)
+    await sink.renew(*held)
+    sets = [sealing(one, *(draft(str(n), one.conversation) for n in range(3))) for one in held]
+    for _ in range(2):
+        await sink.seal(*sets)
+    await sink.settle(*((one, DELIVERED) for one in await sink.take(BATCH)))
+    taken = await sink.take(BATCH)
+    await sink.settle(*((one, DEAD) for one in taken))
+    await sink.tell(*taken)
+    await sink.take(BATCH)
+    await clock.travel(31)
+    await sink.sweep_messages(BATCH)
+    await sink.claim(BATCH)
+    await clock.travel(61)
+    await patient.sweep_turns(BATCH)
+    await sink.story(held[0].turn)
+    await sink.look(held[0].turn)
+
+
+async def _behind(server: Server, *, turns: int) -> Runs:
+    """How every statement of the story runs behind so many finished turns, by its name."""
+    names, seen = _names(), defaultdict[str, list[Seen]](list)
+
+    def listen(_connection: object, message: Any) -> None:
+        if "plan:" in message.message:
+            told = json.loads(message.message.partition("plan:")[2])
+            name = names.get(told["Query Text"])
+            if name is not None:
+                seen[name].append(_seen(told["Plan"]))
+
+    async with server.database() as url:
+        admin = await asyncpg.connect(url)
+        await load_past(admin, turns=turns)
+        settings = session_settings(options_for(url), application_name="plans")
+        del settings["role"]  # the library is loaded before it is taken on
+        connection = await asyncpg.connect(url, server_settings=settings)
+        await connection.execute(EXPLAIN)
+        connection.add_log_listener(listen)
+        ids = IdFactory(milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom)
+        pool = cast("Pool", OneSession(cast("Link", connection)))
+        await _story(Sink(pool, ids, random.Random(0)), Clock(admin))
+        await connection.close()
+        await admin.close()
+    return dict(seen)
+
+
+@pytest.fixture(scope="module")
+async def seen(postgres: Server) -> Runs:
+    return await _behind(postgres, turns=PAST_TURNS)
+
+
+@pytest.fixture(scope="module")
+async def seen_before(postgres: Server) -> Runs:
+    """The same with a tenth of the past."""
+    return await _behind(postgres, turns=PAST_TURNS // 10)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_hot_statement_finds_its_rows_by_index_and_reads_little(seen: Runs, name: str) -> None:
+    assert seen[name], "the story does not run it"
+    for run in seen[name]:
+        assert run.scanned & GROWING == set()
+        assert run.buffers <= BUFFERS_MAX
+    assert set().union(*(run.indexes for run in seen[name])) >= INDEXES[name]
+
+
+def test_every_statement_of_the_story_is_looked_at(seen: Runs) -> None:
+    assert set(seen) == set(INDEXES)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_ten_times_the_past_costs_no_more_than_another_level_of_an_index(
+    seen: Runs, seen_before: Runs, name: str
+) -> None:
+    now, before = (sum(run.buffers for run in runs[name]) for runs in (seen, seen_before))
+    assert now <= before * 2 + BATCH

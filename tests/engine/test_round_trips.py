@@ -1,0 +1,200 @@
+"""How often a verb goes to the database does not depend on how much it is given."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from app.domain.model import Claimed, Taken
+from tests.engine.stories import (
+    DEAD,
+    DELIVERED,
+    QUEUE,
+    TURN_POLICY,
+    Sink,
+    arrival,
+    draft,
+    returning,
+    sealing,
+)
+from tests.engine.suspense import OneSession
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+    from tests.conftest import Travel
+
+Counted = Callable[[Callable[[], Awaitable[object]]], Awaitable[list[str]]]
+
+MANY = pytest.mark.parametrize("many", [1, 50])
+
+
+@pytest.fixture
+async def one(sink: Sink) -> AsyncIterator[Sink]:
+    """The verbs over one session that can be listened to."""
+    async with sink.pool.acquire() as connection:
+        alone = replace(sink, pool=cast("Pool", OneSession(connection)))
+        # A new session looks types up before it first uses them.
+        await alone.seal_one(await alone.hold("first"))
+        yield alone
+
+
+@pytest.fixture
+def counted(one: Sink) -> Counted:
+    """Runs a verb; returns the first words of all that it sent to the database."""
+    connection: Link = cast("OneSession", one.pool).connection
+
+    async def count(verb: Callable[[], Awaitable[object]]) -> list[str]:
+        sent: list[str] = []
+
+        def listen(record: object) -> None:
+            sent.append(str(getattr(record, "query", "")).split()[0].rstrip(";").lower())
+
+        with connection.query_logger(listen):
+            await verb()
+            # The session tells its listeners in the next step of the loop.
+            await asyncio.sleep(0)
+        return sent
+
+    return count
+
+
+async def _hold(sink: Sink, many: int) -> list[Claimed]:
+    await sink.accept(*(arrival(f"k{n}", f"c{n}") for n in range(many)))
+    return await sink.claim(many)
+
+
+async def _taken(sink: Sink, many: int) -> list[Taken]:
+    held = await _hold(sink, many)
+    await sink.seal(
+        *(sealing(h, draft("1", h.conversation), draft("2", h.conversation)) for h in held)
+    )
+    taken = await sink.take()
+    assert len(taken) == many
+    return taken
+
+
+@MANY
+async def test_accept_is_one_statement(one: Sink, counted: Counted, many: int) -> None:
+    arrivals = [arrival(f"k{n}", f"c{n}") for n in range(many)]
+    assert len(await counted(lambda: one.accept(*arrivals))) == 1
+
+
+@MANY
+async def test_accept_of_what_is_known_is_two(one: Sink, counted: Counted, many: int) -> None:
+    arrivals = [arrival(f"k{n}", f"c{n}") for n in range(many)]
+    await one.accept(*arrivals)
+    assert len(await counted(lambda: one.accept(*arrivals))) == 2
+
+
+@MANY
+async def test_claim_is_two_and_a_third_for_what_ran_before(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    await one.accept(*(arrival(f"k{n}") for n in range(many)))
+    first: list[Claimed] = []
+
+    async def claim() -> None:
+        first.extend(await one.claim(many))
+
+    assert await counted(claim) == ["begin", "with", "select", "commit"]
+    assert len(first) == many
+    await one.release(*(returning(held) for held in first))
+    again = await counted(lambda: one.claim(many))
+    assert again == ["begin", "with", "select", "select", "commit"]
+
+
+async def test_a_claim_that_finds_nothing_is_one(one: Sink, counted: Counted) -> None:
+    assert await counted(lambda: one.claim(50)) == ["begin", "with", "commit"]
+
+
+@MANY
+async def test_renew_is_one_statement(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    assert len(await counted(lambda: one.renew(*held))) == 1
+
+
+@MANY
+async def test_release_is_three(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    sent = await counted(lambda: one.release(*(returning(h) for h in held)))
+    assert sent == ["begin", "select", "select", "with", "commit"]
+
+
+@MANY
+async def test_a_final_failure_is_four(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    sent = await counted(lambda: one.release(*(returning(h, final=True) for h in held)))
+    assert sent == ["begin", "select", "select", "with", "with", "commit"]
+
+
+@MANY
+async def test_seal_is_five(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    sets = [sealing(h, draft("1", h.conversation), draft("2", h.conversation)) for h in held]
+    sent = await counted(lambda: one.seal(*sets))
+    assert sent == ["begin", "select", "select", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_take_is_one(one: Sink, counted: Counted, many: int) -> None:
+    await one.sealed("a", *(draft("1", f"c{n}") for n in range(many)))
+    assert await counted(one.take) == ["begin", "with", "commit"]
+
+
+@MANY
+async def test_a_delivery_is_settled_in_four(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    sent = await counted(lambda: one.settle(*((t, DELIVERED) for t in taken)))
+    assert sent == ["begin", "with", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_a_dead_letter_is_settled_in_five(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    sent = await counted(lambda: one.settle(*((t, DEAD) for t in taken)))
+    assert sent == ["begin", "with", "with", "update", "with", "with", "commit"]
+
+
+@MANY
+async def test_a_fact_is_told_in_four(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    sent = await counted(lambda: one.tell(*taken))
+    assert sent == ["begin", "with", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_turns_are_swept_in_five(
+    one: Sink, counted: Counted, travel: "Travel", many: int
+) -> None:
+    one.turn_policies = {QUEUE: replace(TURN_POLICY, attempts_max=1)}
+    await _hold(one, many)
+    await travel(61)
+    sent = await counted(one.sweep_turns)
+    assert sent == ["begin", "select", "select", "select", "with", "with", "commit"]
+
+
+@MANY
+async def test_messages_are_swept_in_four(
+    one: Sink, counted: Counted, travel: "Travel", many: int
+) -> None:
+    await _taken(one, many)
+    await travel(31)
+    sent = await counted(one.sweep_messages)
+    assert sent == ["begin", "select", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_turns_become_due_in_three(
+    one: Sink, counted: Counted, travel: "Travel", many: int
+) -> None:
+    await one.accept(*(arrival(f"k{n}", f"c{n}", delay_seconds=5) for n in range(many)))
+    await travel(6)
+    assert await counted(one.due) == ["begin", "select", "insert", "with", "commit"]
+
+
+async def test_loops_that_find_nothing_ask_once(one: Sink, counted: Counted) -> None:
+    for idle in (one.sweep_turns, one.sweep_messages, one.due):
+        assert await counted(idle) == ["begin", "select", "commit"]
