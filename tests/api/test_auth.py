@@ -1,7 +1,7 @@
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pytest
@@ -130,7 +130,11 @@ async def test_a_key_bound_to_a_queue_finds_nothing_of_another(service: Service)
         answer = await service.get(path, scope="support")
         assert (answer.status, answer.body) == (404, nothing.body)
     assert (await service.get(f"/v1/turns/{mine['turn']}", scope="support")).status == 200
-    verbs = {"renew": {}, "release": {"reason": "r"}, "seal": {"messages": list[str]()}}
+    verbs: dict[str, dict[str, Any]] = {
+        "renew": {},
+        "release": {"reason": "r"},
+        "seal": {"messages": []},
+    }
     for verb, own in verbs.items():
         body = {"lease_token": turn["lease_token"], **own}
         answer = await service.post(f"/v1/turns/{turn['id']}/{verb}", body, scope="support")

@@ -113,6 +113,22 @@ async def test_a_released_token_is_told_so(sink: Sink, ask: Asking) -> None:
     assert outcome == (HandedBack("queued") if repeated else LeaseLost("released", "queued"))
 
 
+async def test_each_token_is_told_how_its_own_attempt_ended(sink: Sink, travel: "Travel") -> None:
+    released = await sink.hold("a")
+    await sink.hand_back(released)
+    swept = await sink.claim_one()
+    await travel(61)
+    await sink.sweep_turns()
+    await travel(2)
+    sealed = await sink.claim_one()
+    await sink.seal_one(sealed)
+    assert await sink.renew(released, swept, sealed) == [
+        LeaseLost("released", "replied"),
+        LeaseLost("swept", "replied"),
+        LeaseLost("sealed", "replied"),
+    ]
+
+
 @FENCED
 async def test_a_token_that_was_sealed_is_told_so(sink: Sink, ask: Asking) -> None:
     held = await sink.hold("a", "c")
@@ -136,6 +152,17 @@ async def test_a_token_of_another_turn_moves_neither(sink: Sink, ask: Asking) ->
     one, other = await sink.hold("a"), await sink.hold("b")
     assert isinstance(await ask(sink, replace(one, token=other.token)), LeaseLost)
     assert await sink.renew(one, other) == [Renewed(60.0), Renewed(60.0)]
+
+
+async def test_a_token_that_does_not_hold_prolongs_nothing(
+    sink: Sink, admin: "Admin", travel: "Travel"
+) -> None:
+    held = await sink.hold("a")
+    until = "select lease_expires_at from sink.turn"
+    before = await admin.fetchval(until)
+    await travel(10)
+    await sink.renew(replace(held, token=uuid4()))
+    assert await admin.fetchval(until) == before
 
 
 async def test_a_release_is_free_and_gives_the_turn_to_the_next_at_once(sink: Sink) -> None:

@@ -196,5 +196,10 @@ async def test_turns_become_due_in_three(
 
 
 async def test_loops_that_find_nothing_ask_once(one: Sink, counted: Counted) -> None:
+    # What is alive and what is not due yet is not even looked at.
+    await one.sealed("a", draft())
+    await one.take()
+    await one.hold("b")
+    await one.accept_one("d", delay_seconds=60)
     for idle in (one.sweep_turns, one.sweep_messages, one.due):
         assert await counted(idle) == ["begin", "select", "commit"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from tests.system.rig import Service
+from tests.system.processes import Service
 
 TRIES_MAX = 400
 PAUSE_SECONDS = 0.05

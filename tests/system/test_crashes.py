@@ -9,8 +9,9 @@ from aiohttp import web
 
 from tests.receiver import Receiver, Request
 from tests.system.conftest import configuration
+from tests.system.processes import Service
 from tests.system.provider import Event, Provider, events
-from tests.system.rig import Rig, Service
+from tests.system.rig import Rig
 from tests.system.verdict import all_replied, faults, received_twice
 
 if TYPE_CHECKING:
@@ -75,6 +76,32 @@ async def test_a_turn_whose_agent_was_killed_is_run_again_and_heard_once(
     assert [r.key for r in receiver.got] == [
         m["idempotency_key"] for m in sealed["answer"]["messages"]
     ]
+
+
+async def test_an_agent_that_went_away_while_it_waited_is_given_nothing(
+    rig: Rig, admin: "Admin", receiver: Receiver
+) -> None:
+    service = await rig.serve("all")
+    provider = Provider([service])
+    wish = b'{"queue": "support", "agent": "gone", "wait_seconds": 20, "lease_seconds": 300}'
+    head = (
+        f"POST /v1/turns/claim HTTP/1.1\r\nHost: sinksweep\r\nAuthorization: Bearer {rig.key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(wish)}\r\n\r\n"
+    )
+    gone = await asyncio.open_connection("127.0.0.1", int(service.url.rpartition(":")[2]))
+    gone[1].write(head.encode() + wish)
+    await gone[1].drain()
+    # Answered after the claim was read, so that it waits by now.
+    for _ in range(5):
+        assert (await service.get("/v1/turns/turn_none")).status == 404
+    gone[1].close()
+    await gone[1].wait_closed()
+    await provider.send(ONE)
+    other = await rig.agent("other", service)
+    await other.hear("claimed", seconds_max=10)
+    await all_replied(admin, turns=1)
+    assert await faults(admin, provider=provider, receiver=receiver) == []
+    assert await admin.fetchval("select attempts_used from sink.turn") == 1
 
 
 async def test_an_agent_frozen_past_its_lease_can_neither_renew_nor_seal_nor_release(

@@ -18,8 +18,9 @@ from tests.database import Server, options_for
 from tests.receiver import Receiver
 from tests.system.conftest import configuration
 from tests.system.own_postgres import OwnPostgres, open_own_postgres
+from tests.system.processes import POLL_SECONDS, Service
 from tests.system.provider import ANSWER_SECONDS_MAX, Provider, events
-from tests.system.rig import POLL_SECONDS, Rig, Service
+from tests.system.rig import Rig
 from tests.system.verdict import all_replied, faults
 
 SERVE = ("serve", "--port", "0")

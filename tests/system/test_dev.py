@@ -13,15 +13,15 @@ import aiohttp
 import pytest
 
 from app.engine.keys import SCOPES
-from tests.system.rig import (
+from tests.system.processes import (
     POLL_SECONDS,
     STEP_SECONDS_MAX,
     Finished,
     Json,
-    Rig,
     Service,
     until_gone,
 )
+from tests.system.rig import Rig
 
 
 @pytest.fixture

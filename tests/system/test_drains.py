@@ -9,8 +9,9 @@ from aiohttp import web
 
 from tests.receiver import Receiver, Request
 from tests.system.conftest import configuration
+from tests.system.processes import Service
 from tests.system.provider import Provider, events
-from tests.system.rig import Rig, Service
+from tests.system.rig import Rig
 from tests.system.verdict import all_replied, faults, received_twice
 
 if TYPE_CHECKING:

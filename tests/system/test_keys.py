@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tests.system.rig import POLL_SECONDS, Rig
+from tests.system.processes import POLL_SECONDS
+from tests.system.rig import Rig
 
 MORE = """
 [queues.sales]

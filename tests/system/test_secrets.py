@@ -8,7 +8,8 @@ from aiohttp import web
 from app.engine.keys import create_key
 from tests.receiver import Receiver, Request
 from tests.system.conftest import configuration
-from tests.system.rig import POLL_SECONDS, Rig, Service
+from tests.system.processes import POLL_SECONDS, Service
+from tests.system.rig import Rig
 from tests.system.verdict import faults
 
 if TYPE_CHECKING:

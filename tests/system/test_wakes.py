@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from tests.receiver import Receiver
 from tests.system.conftest import configuration
+from tests.system.processes import POLL_SECONDS, Service
 from tests.system.provider import Provider, events
-from tests.system.rig import POLL_SECONDS, Rig, Service
+from tests.system.rig import Rig
 from tests.system.verdict import all_replied, faults
 
 if TYPE_CHECKING:
