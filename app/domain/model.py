@@ -275,3 +275,11 @@ class Fact:
     attempt_id: UUID
     receipt: str | None
     status: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Where something is after an operator's call. `changed` tells that this call did it."""
+
+    state: str
+    changed: bool
