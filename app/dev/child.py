@@ -57,7 +57,9 @@ def spawn(
     libc = ctypes.CDLL(None)
     on_linux = sys.platform == "linux"
 
-    def die_with_parent() -> None:
+    def prepare() -> None:
+        # A job in a shell's background ignores SIGINT and would hand that down, deaf to `stop`.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         # Runs after the change of account, which would have cleared it; exec keeps it.
         if on_linux:
             libc.prctl(_PR_SET_PDEATHSIG, int(dies_with), 0, 0, 0)
@@ -78,7 +80,7 @@ def spawn(
             group=runner.gid,
             extra_groups=None if runner.uid is None else [],
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509
+            preexec_fn=prepare,  # noqa: PLW1509
         )
 
 

@@ -17,11 +17,14 @@ from app.api.application import build_application
 from app.core import Core, open_core
 from app.engine.keys import create_key
 from app.settings import Destination, Limits, Queue, Settings
+from tests.database import Clock
+from tests.engine.invariants import broken
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from app.engine.database import Pool
+    from tests.database import Admin, Server
 
 STRANGER = "sks_0123456789abcdef_" + "x" * 43
 
@@ -77,7 +80,7 @@ class Service:
         async with self.http.request(
             method, self.url + path, data=body, headers=sent, timeout=timeout
         ) as response:
-            return Answer(response.status, dict(response.headers), await response.read())
+            return Answer(response.status, response.headers, await response.read())
 
     async def get(self, path: str, *, scope: str | None = "admin") -> Answer:
         return await self.call("GET", path, scope=scope)
@@ -85,9 +88,7 @@ class Service:
     async def post(self, path: str, body: object, *, scope: str | None = "admin") -> Answer:
         return await self.call("POST", path, scope=scope, json_body=body)
 
-    async def accept(
-        self, key: str, *, scope: str = "admin", **fields: object
-    ) -> Answer:
+    async def accept(self, key: str, *, scope: str = "admin", **fields: object) -> Answer:
         """Accept one inbound."""
         body = {"payload": {"n": 1}, **fields}
         headers = {"Idempotency-Key": key}
@@ -183,12 +184,50 @@ async def make_keys(pool: "Pool") -> dict[str, str]:
     return keys
 
 
-@pytest.fixture
-async def service(database_url: str) -> AsyncIterator[Service]:
-    """A running API on an empty database."""
+TABLES = (
+    "idempotency_key", "inbound", "lane", "turn", "attempt", "claim_request", "delivery_lane",
+    "outbox", "outbox_payload", "event", "loopback",
+)  # fmt: skip
+EMPTY = ";".join(f"delete from sink.{table}" for table in TABLES)
+
+
+@contextlib.asynccontextmanager
+async def opened(database_url: str, **changed: Any) -> AsyncIterator[Service]:
+    """A running API on a database, with a key for each scope."""
+    settings = settings_for(database_url, **changed)
     async with (
-        open_core(settings_for(database_url), application_name="sinksweep-api-test") as core,
+        open_core(settings, application_name="sinksweep-api-test") as core,
         serving(core) as running,
     ):
         running.keys = await make_keys(core.pool)
         yield running
+
+
+@pytest.fixture(scope="session")
+async def database_url(postgres: Server) -> AsyncIterator[str]:
+    """One database for all tests of this folder: each finds it empty."""
+    async with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def running(database_url: str) -> AsyncIterator[Service]:
+    """One server for all tests of this folder."""
+    async with opened(database_url) as service:
+        yield service
+
+
+@pytest.fixture
+async def service(running: Service, admin: "Admin") -> AsyncIterator[Service]:
+    """A running API on an empty database. When the test is over, everything that must always hold is checked."""
+    await admin.execute(EMPTY)
+    await Clock(admin).travel(0)
+    yield running
+    assert await broken(admin) == {}
+
+
+@pytest.fixture
+async def fresh(postgres: Server) -> AsyncIterator[Service]:
+    """A server of its own, for a test that ends it or takes its database away."""
+    async with postgres.database() as url, opened(url) as service:
+        yield service

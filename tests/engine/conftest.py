@@ -9,6 +9,7 @@ import pytest
 from app.domain.ids import IdFactory
 from tests.engine.invariants import broken
 from tests.engine.stories import Sink
+from tests.engine.suspense import Suspend, suspended
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -22,3 +23,9 @@ async def sink(
     """The engine's verbs. When the test is over, everything that must always hold is checked."""
     yield Sink(pool, ids, jitter)
     assert await broken(admin) == {}
+
+
+@pytest.fixture
+def suspend(sink: Sink, admin: "Admin") -> Suspend:
+    """Opens a replica that stands before its commit."""
+    return lambda: suspended(sink, admin)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _OneSession:
+class OneSession:
     """Stands in for a pool: whatever is asked happens inside one open transaction."""
 
     connection: "Link"
@@ -67,7 +67,7 @@ async def suspended(sink: Sink, admin: "Admin") -> AsyncIterator[Suspended]:
     async with asyncio.TaskGroup() as others, sink.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        pool = cast("Pool", _OneSession(connection))
+        pool = cast("Pool", OneSession(connection))
         replica = Suspended(replace(sink, pool=pool), admin, others)
         try:
             yield replica

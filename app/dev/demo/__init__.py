@@ -36,6 +36,8 @@ def demo(*, keep: str | None) -> int:
         timeline.gap()
         timeline.result(fault or "Nothing was lost and nothing was said twice.", good=not fault)
         return _FAILED if fault else 0
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     finally:
         if kept:
             timeline.say(f"Logs and data are in {folder}")
@@ -61,9 +63,8 @@ def _folder(keep: str | None) -> Path:
 
 
 async def _until_told_to_stop(timeline: Timeline, folder: Path) -> str | None:
-    """What went wrong, if anything. SIGTERM ends it as Ctrl-C does, with everything it started."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    """What went wrong, if anything. Cancelled by Ctrl-C and SIGTERM."""
+    _cancel_on_signals()
     try:
         async with asyncio.timeout(STORY_SECONDS_MAX):
             checks = await _tell(timeline, folder)
@@ -78,6 +79,14 @@ async def _until_told_to_stop(timeline: Timeline, folder: Path) -> str | None:
         timeline.check(check.claim, check.fault)
     wrong = [check.fault for check in checks if check.fault is not None]
     return f"{len(wrong)} of {len(checks)} checks failed." if wrong else None
+
+
+def _cancel_on_signals() -> None:
+    # Python's own handler is not there for a job in a shell's background, and SIGTERM has none.
+    story = asyncio.current_task()
+    if story is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, story.cancel)
 
 
 async def _tell(timeline: Timeline, folder: Path) -> tuple[Check, ...]:

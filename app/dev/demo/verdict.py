@@ -93,7 +93,7 @@ def _repeated(heard: Sequence[Heard]) -> str | None:
     texts = Counter(line["text"] for line in heard)
     keys = Counter(line["key"] for line in heard)
     twice = [line["text"] for line in heard if texts[line["text"]] > 1 or keys[line["key"]] > 1]
-    return f"arrived more than once: {_quoted(list(dict.fromkeys(twice)))}" if twice else None
+    return f"arrived more than once: {_quoted(twice)}" if twice else None
 
 
 def _unsealed(heard: Sequence[Heard], sealed: Sequence[Sealed]) -> str | None:
@@ -146,4 +146,4 @@ def _doubled(accepted: Sequence[Accepted], turn: Turn) -> str | None:
 
 
 def _quoted(texts: Sequence[str]) -> str:
-    return ", ".join(f'"{text}"' for text in texts)
+    return ", ".join(f'"{text}"' for text in dict.fromkeys(texts))
