@@ -39,6 +39,7 @@ Move = tuple[str | None, str]
 
 TURN_MOVES: Mapping[str, frozenset[Move]] = {
     "accept": frozenset({(None, "queued"), (None, "waiting"), (None, "scheduled")}),
+    "join": frozenset({("queued", "queued"), ("waiting", "waiting")}),
     "due": frozenset({("scheduled", "queued"), ("scheduled", "waiting")}),
     "promote": frozenset({("waiting", "queued")}),
     "claim": frozenset({("queued", "processing")}),

@@ -81,6 +81,8 @@ create table sink.turn (
     -- The live seal of this turn: 0 is none.
     seal smallint not null default 0,
     payload_hash bytea,
+    -- How much it has to answer: joined inbound add to both.
+    inbound_count integer not null default 1,
     input_bytes bigint not null,
     constraint state_known check (state in (
         'scheduled', 'waiting', 'queued', 'processing', 'sealed', 'replied', 'undelivered', 'failed', 'cancelled'
