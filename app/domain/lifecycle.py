@@ -20,7 +20,8 @@ class TurnState(StrEnum):
     SEALED = "sealed"  # its set is recorded and being delivered: `settle`
     REPLIED = "replied"  # every message is confirmed: the end
     UNDELIVERED = "undelivered"  # nothing of its set can move by itself: a late fact, or a person
-    FAILED = "failed"  # out of attempts or releases, or failed for good: a person
+    FAILED = "failed"  # out of attempts or releases, or failed for good: a person, by `redrive`
+    CANCELLED = "cancelled"  # a person wanted it no more: the end
 
 
 class MessageState(StrEnum):
@@ -31,12 +32,14 @@ class MessageState(StrEnum):
     DELIVERED = "delivered"  # the destination confirmed it: the end
     DEAD = "dead"  # it certainly did not arrive and will not: a late fact as a guard, or a person
     UNKNOWN = "unknown"  # it may have arrived and is not repeated: a late fact, or a person
+    CANCELLED = "cancelled"  # a person wanted it no more: a late fact, if it was on its way
 
 
 Move = tuple[str | None, str]
 
 TURN_MOVES: Mapping[str, frozenset[Move]] = {
     "accept": frozenset({(None, "queued"), (None, "waiting"), (None, "scheduled")}),
+    "join": frozenset({("queued", "queued"), ("waiting", "waiting")}),
     "due": frozenset({("scheduled", "queued"), ("scheduled", "waiting")}),
     "promote": frozenset({("waiting", "queued")}),
     "claim": frozenset({("queued", "processing")}),
@@ -53,6 +56,16 @@ TURN_MOVES: Mapping[str, frozenset[Move]] = {
             ("undelivered", "sealed"),
         }
     ),
+    "redrive": frozenset({("failed", "queued"), ("failed", "waiting"), ("undelivered", "sealed")}),
+    "cancel": frozenset(
+        {
+            ("scheduled", "cancelled"),
+            ("waiting", "cancelled"),
+            ("queued", "cancelled"),
+            ("processing", "cancelled"),
+            ("failed", "cancelled"),
+        }
+    ),
 }
 
 MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
@@ -64,11 +77,18 @@ MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
             ("sending", "pending"),
             ("sending", "dead"),
             ("sending", "unknown"),
+            ("sending", "cancelled"),
         }
     ),
-    "sweep": frozenset({("sending", "pending"), ("sending", "unknown")}),
+    "sweep": frozenset({("sending", "pending"), ("sending", "unknown"), ("sending", "cancelled")}),
+    "redrive": frozenset({("dead", "pending"), ("unknown", "pending")}),
+    "resolve": frozenset({("unknown", "delivered"), ("unknown", "cancelled")}),
+    "cancel": frozenset(
+        {("pending", "cancelled"), ("dead", "cancelled"), ("unknown", "cancelled")}
+    ),
     "fact": frozenset(
         {
+            ("cancelled", "delivered"),
             ("pending", "delivered"),
             ("sending", "delivered"),
             ("unknown", "delivered"),
@@ -81,10 +101,12 @@ MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
 LANE_HOLDING = frozenset({TurnState.QUEUED, TurnState.PROCESSING})
 
 # No verb that runs by itself moves a turn out of these.
-TURN_ENDED = frozenset({TurnState.REPLIED, TurnState.UNDELIVERED, TurnState.FAILED})
+TURN_ENDED = frozenset(
+    {TurnState.REPLIED, TurnState.UNDELIVERED, TurnState.FAILED, TurnState.CANCELLED}
+)
 
 # A message in one of these no longer stops the ones behind it.
-MESSAGE_CLOSED = frozenset({MessageState.DELIVERED})
+MESSAGE_CLOSED = frozenset({MessageState.DELIVERED, MessageState.CANCELLED})
 
 # A message in one of these stops the later ones of its set in its lane, and no other set.
 MESSAGE_STUCK = frozenset({MessageState.DEAD, MessageState.UNKNOWN})

@@ -46,6 +46,25 @@ class Arrival:
     priority: int = 0
     delay_seconds: float = 0.0
     not_before: datetime | None = None
+    joining: "Joining | None" = None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether it may share the turn of others of its conversation. What is not due yet joins nobody."""
+        on_time = self.not_before is None and not self.delay_seconds
+        return self.joining is not None and self.conversation is not None and on_time
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """How inbound of one conversation share a turn: it is due once nothing came for `quiet_seconds`, and at the latest
+    `seconds_max` after its first. `inbound_max` and `bytes_max` bound what one turn may gather.
+    """
+
+    quiet_seconds: float
+    seconds_max: float
+    inbound_max: int
+    bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +155,10 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
+    """The lease is restored. `newer_inbound`: so many inbound wait behind this turn in its conversation."""
+
     lease_expires_in_seconds: float
+    newer_inbound: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +297,11 @@ class Fact:
     attempt_id: UUID
     receipt: str | None
     status: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Where something is after an operator's call. `changed` tells that this call did it."""
+
+    state: str
+    changed: bool

@@ -1,11 +1,13 @@
 """Accept: one durable inbound, one key, one turn, in one statement. What is returned is committed."""
 
-import json
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from app.domain.ids import IdFactory
 from app.domain.model import Accepted, Arrival
+from app.engine.join import accept_joining, contents
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
 
@@ -25,37 +27,82 @@ async def accept(
 
     A key that is known answers with the ids and the state of what it stands for, whatever the body; `same_body` tells
     whether it was the same. `key_seconds` is how long a new key is remembered at least.
+
+    Arrivals that may join others of their conversation are accepted apart from the rest, run by run.
     """
+    accepted: list[Accepted] = []
+    for joins, run in groupby(arrivals, key=lambda arrival: arrival.may_join):
+        accepted += await _accept_run(
+            pool, list(run), joins=joins, ids=ids, key_seconds=key_seconds
+        )
+    return accepted
+
+
+async def _accept_run(
+    pool: "Pool", arrivals: Sequence[Arrival], *, joins: bool, ids: IdFactory, key_seconds: float
+) -> list[Accepted]:
     minted = [(ids.new(), ids.new()) for _ in arrivals]
-    parameters = _columns(arrivals, minted)
 
     async def work(connection: "Link") -> list[Accepted | None]:
-        found: list[Accepted | None] = [None] * len(arrivals)
-        for row in await SQL["accept_inbound"].rows(
-            connection, **parameters, key_seconds=key_seconds
-        ):
-            found[row["position"]] = _accepted(row, duplicate=False, same_body=True)
+        if joins:
+            found = await accept_joining(connection, arrivals, minted, key_seconds=key_seconds)
+        else:
+            found = await _accept_alone(connection, arrivals, minted, key_seconds=key_seconds)
         known = [n for n, accepted in enumerate(found) if accepted is None]
-        if known:
-            for row in await SQL["find_accepted"].rows(
-                connection,
-                positions=known,
-                scopes=[arrivals[n].scope for n in known],
-                keys=[arrivals[n].key for n in known],
-                body_hashes=[arrivals[n].body_hash for n in known],
-            ):
-                found[row["position"]] = _accepted(row, duplicate=True, same_body=row["same_body"])
+        for row in await _known(connection, arrivals, known):
+            found[row["position"]] = _accepted(row, duplicate=True, same_body=row["same_body"])
         return found
 
     for _ in range(TRIES_MAX):
-        # A single statement is its own transaction, and the second one only reads.
-        accepted = await transact(pool, work, explicit=False)
+        # Alone, a single statement is its own transaction, and the second one only reads.
+        accepted = await transact(pool, work, explicit=joins)
         answered = [answer for answer in accepted if answer is not None]
         if len(answered) == len(arrivals):
             return answered
         # Between the two statements a key went away: its holder was rolled back or purged. What this call did accept
         # is committed, and answers as a duplicate of itself the next time round.
     raise DatabaseUnavailable
+
+
+async def _accept_alone(
+    connection: "Link",
+    arrivals: Sequence[Arrival],
+    minted: Sequence[tuple[UUID, UUID]],
+    *,
+    key_seconds: float,
+) -> list[Accepted | None]:
+    found: list[Accepted | None] = [None] * len(arrivals)
+    rows = await SQL["accept_inbound"].rows(
+        connection,
+        positions=list(range(len(arrivals))),
+        scopes=[arrival.scope for arrival in arrivals],
+        keys=[arrival.key for arrival in arrivals],
+        body_hashes=[arrival.body_hash for arrival in arrivals],
+        inbounds=[inbound for inbound, _ in minted],
+        turns=[turn for _, turn in minted],
+        priorities=[arrival.priority for arrival in arrivals],
+        delays=[arrival.delay_seconds for arrival in arrivals],
+        not_befores=[arrival.not_before for arrival in arrivals],
+        key_seconds=key_seconds,
+        **contents(arrivals),
+    )
+    for row in rows:
+        found[row["position"]] = _accepted(row, duplicate=False, same_body=True)
+    return found
+
+
+async def _known(
+    connection: "Link", arrivals: Sequence[Arrival], positions: Sequence[int]
+) -> "list[Record]":
+    if not positions:
+        return []
+    return await SQL["find_accepted"].rows(
+        connection,
+        positions=list(positions),
+        scopes=[arrivals[n].scope for n in positions],
+        keys=[arrivals[n].key for n in positions],
+        body_hashes=[arrivals[n].body_hash for n in positions],
+    )
 
 
 def _accepted(row: "Record", *, duplicate: bool, same_body: bool) -> Accepted:
@@ -67,27 +114,3 @@ def _accepted(row: "Record", *, duplicate: bool, same_body: bool) -> Accepted:
         same_body=same_body,
         key_expires_at=row["expires_at"],
     )
-
-
-def _columns(
-    arrivals: Sequence[Arrival], minted: Sequence[tuple[object, object]]
-) -> dict[str, object]:
-    return {
-        "positions": list(range(len(arrivals))),
-        "scopes": [arrival.scope for arrival in arrivals],
-        "keys": [arrival.key for arrival in arrivals],
-        "body_hashes": [arrival.body_hash for arrival in arrivals],
-        "inbounds": [inbound for inbound, _ in minted],
-        "turns": [turn for _, turn in minted],
-        "queues": [arrival.queue for arrival in arrivals],
-        "sources": [arrival.source for arrival in arrivals],
-        "conversations": [arrival.conversation for arrival in arrivals],
-        "content_types": [arrival.content_type for arrival in arrivals],
-        "headers": [json.dumps(dict(arrival.headers)) for arrival in arrivals],
-        "metadatas": [arrival.metadata for arrival in arrivals],
-        "bodies": [arrival.body for arrival in arrivals],
-        "stricts": [arrival.strict_json for arrival in arrivals],
-        "priorities": [arrival.priority for arrival in arrivals],
-        "delays": [arrival.delay_seconds for arrival in arrivals],
-        "not_befores": [arrival.not_before for arrival in arrivals],
-    }

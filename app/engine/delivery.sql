@@ -54,7 +54,7 @@ next as (
                 where
                     o.turn = f.turn and o.seal = f.seal and o.position < f.position
                     and o.destination = f.destination and o.conversation is not distinct from f.conversation
-                    and o.state <> 'delivered'
+                    and o.state not in ('delivered', 'cancelled')
                 order by o.position desc limit 1
             ),
             (

@@ -11,7 +11,7 @@ known as materialized (
     inner join sink.outbox as o on o.id = item.message
     inner join sink.event as e
         on e.turn = o.turn and e.message = o.id and e.attempt_id = item.attempt_id and e.verb = 'take'
-    where o.state in ('pending', 'sending', 'dead', 'unknown')
+    where o.state in ('pending', 'sending', 'dead', 'unknown', 'cancelled')
     order by o.id
     for no key update of o
 ),
@@ -25,11 +25,12 @@ delivered as (
         due_since = coalesce(o.due_since, o.due_at),
         may_have_arrived = true,
         attempt_id = null,
+        cancel_asked = false,
         lease_expires_at = null,
         delivered_at = sink.now(),
         receipt = known.receipt
     from known
-    where o.id = known.id and o.state in ('pending', 'sending', 'dead', 'unknown')
+    where o.id = known.id and o.state in ('pending', 'sending', 'dead', 'unknown', 'cancelled')
     returning o.id, o.turn, o.state, known.from_state, known.attempt, known.attempt_id, known.receipt, known.status
 ),
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 # How an attempt ended, as the one who held its token is told.
-_REASONS = {"sealed": "sealed", "released": "released", "failed": "released", "swept": "swept"}
+_REASONS = {
+    "sealed": "sealed",
+    "released": "released",
+    "failed": "released",
+    "swept": "swept",
+    "cancelled": "cancelled",
+}
 
 
 async def find_attempts(

@@ -121,6 +121,12 @@ async def find_place(pool: "Pool", turn: UUID) -> Place | None:
     return None
 
 
+async def states_of(connection: "Link", turns: Sequence[UUID]) -> dict[UUID, str]:
+    """The state of each turn that exists, inside a transaction of somebody else."""
+    rows = await SQL["find_states"].rows(connection, turns=list(turns))
+    return {row["id"]: row["state"] for row in rows}
+
+
 async def find_turn(pool: "Pool", turn: UUID) -> TurnView | None:
     """A turn with the messages of its live seal; None if there is no such turn."""
 

@@ -19,6 +19,10 @@ where t.id = any(:turns);
 -- Where turns belong: never changes.
 select id, queue, conversation from sink.turn where id = any(:turns);
 
+-- name: find_states
+-- Where turns are now.
+select id, state from sink.turn where id = any(:turns);
+
 -- name: find_inbound
 -- One inbound, whole.
 select

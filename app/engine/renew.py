@@ -26,11 +26,14 @@ async def renew(pool: "Pool", renewals: Sequence[Renewal]) -> list[Outcome]:
             turns=[renewal.turn for renewal in renewals],
             tokens=[renewal.token for renewal in renewals],
         )
-        held = {(row["id"], row["token"]): row["expires_in_seconds"] for row in rows}
+        held = {
+            (row["id"], row["token"]): Renewed(row["expires_in_seconds"], row["newer_inbound"])
+            for row in rows
+        }
         lost = [(r.turn, r.token) for r in renewals if (r.turn, r.token) not in held]
         reasons = await why_lost(connection, lost) if lost else {}
         return [
-            Renewed(held[renewal.turn, renewal.token])
+            held[renewal.turn, renewal.token]
             if (renewal.turn, renewal.token) in held
             else reasons[renewal.turn, renewal.token]
             for renewal in renewals

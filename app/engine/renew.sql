@@ -12,4 +12,16 @@ update sink.turn as t
 set lease_expires_at = sink.now() + make_interval(secs => t.lease_seconds)
 from held
 where t.id = held.id and t.token = held.token
-returning t.id, t.token, t.lease_seconds::double precision as expires_in_seconds;
+returning
+    t.id, t.token, t.lease_seconds::double precision as expires_in_seconds,
+    (
+        -- Counted as far as it matters to an agent: a long queue behind it is a long queue.
+        select coalesce(sum(newer.inbound_count), 0)
+        from (
+            select w.inbound_count from sink.turn as w
+            where
+                w.queue = t.queue and w.conversation = t.conversation and w.state = 'waiting'
+                and w.lane_seq > t.lane_seq
+            order by w.lane_seq limit 100
+        ) as newer
+    ) as newer_inbound;

@@ -22,8 +22,8 @@ held as materialized (
 settled as (
     update sink.outbox as o
     set
-        state = item.state,
-        reason = item.reason,
+        state = case when o.cancel_asked and item.state <> 'delivered' then 'cancelled' else item.state end,
+        reason = case when o.cancel_asked and item.state <> 'delivered' then 'cancelled' else item.reason end,
         due_at
         = case
             when item.state = 'pending' then sink.now() + make_interval(secs => item.delay_seconds) else o.due_at
@@ -31,6 +31,7 @@ settled as (
         attempts_used = o.attempts_used - (not item.counted)::int,
         may_have_arrived = o.may_have_arrived or item.may_have_arrived,
         attempt_id = null,
+        cancel_asked = false,
         lease_expires_at = null,
         delivered_at = case when item.state = 'delivered' then sink.now() end,
         receipt = item.receipt

@@ -81,9 +81,11 @@ create table sink.turn (
     -- The live seal of this turn: 0 is none.
     seal smallint not null default 0,
     payload_hash bytea,
+    -- How much it has to answer: joined inbound add to both.
+    inbound_count integer not null default 1,
     input_bytes bigint not null,
     constraint state_known check (state in (
-        'scheduled', 'waiting', 'queued', 'processing', 'sealed', 'replied', 'undelivered', 'failed'
+        'scheduled', 'waiting', 'queued', 'processing', 'sealed', 'replied', 'undelivered', 'failed', 'cancelled'
     )),
     constraint token_while_processing check ((state = 'processing') = (token is not null)),
     constraint lease_while_token check (
@@ -92,14 +94,14 @@ create table sink.turn (
     constraint lane_place check (
         case
             when conversation is null then lane_seq is null and state <> 'waiting'
-            else (state = 'scheduled') = (lane_seq is null)
+            else state = 'cancelled' or (state = 'scheduled') = (lane_seq is null)
         end
     ),
     constraint sealed_with_hash check (
         (state in ('sealed', 'replied', 'undelivered')) = (payload_hash is not null)
         and (payload_hash is null) = (seal = 0)
     ),
-    constraint failed_with_reason check ((state = 'failed') = (reason is not null)),
+    constraint ended_with_reason check ((state in ('failed', 'cancelled')) = (reason is not null)),
     constraint attempts_add_up check (
         attempts_used >= 0 and releases >= 0 and attempt >= attempts_used
     ),
@@ -127,7 +129,7 @@ create table sink.attempt (
     reason text,
     request_hash bytea,
     primary key (turn, number),
-    constraint ended_known check (ended in ('sealed', 'released', 'failed', 'swept')),
+    constraint ended_known check (ended in ('sealed', 'released', 'failed', 'swept', 'cancelled')),
     constraint ended_at_once check ((ended is null) = (ended_at is null)),
     constraint sealed_with_request check (ended is distinct from 'sealed' or request_hash is not null)
 ) with (fillfactor = 80);
@@ -182,11 +184,14 @@ create table sink.outbox (
     may_have_arrived boolean not null default false,
     attempt_id uuid,
     lease_expires_at timestamptz,
+    -- Somebody wants no next attempt of what is being sent.
+    cancel_asked boolean not null default false,
     delivered_at timestamptz,
     receipt text,
-    constraint state_known check (state in ('pending', 'sending', 'delivered', 'dead', 'unknown')),
+    constraint state_known check (state in ('pending', 'sending', 'delivered', 'dead', 'unknown', 'cancelled')),
     constraint attempt_while_sending check ((state = 'sending') = (attempt_id is not null)),
     constraint lease_while_sending check ((attempt_id is null) = (lease_expires_at is null)),
+    constraint cancel_asked_while_sending check (not cancel_asked or state = 'sending'),
     constraint blocked_while_pending check (blocked_by is null or state = 'pending'),
     constraint due_when_unblocked check (blocked_by is not null or due_since is not null),
     constraint delivered_with_time check ((state = 'delivered') = (delivered_at is not null)),

@@ -1,0 +1,85 @@
+"""Cancel: what nobody wants any more is not run and not sent. What has left cannot be taken back.
+
+A turn that has not sealed ends here, and its holder has lost it. Of a sealed one every message that is not confirmed
+is cancelled; one that is being sent gets no next attempt. Repeatable.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from app.domain.model import Changed
+from app.engine.delivery import follow_up, lock_for_messages
+from app.engine.inspect import states_of
+from app.engine.lane import lock_lanes, promote
+from app.engine.statements import load
+from app.engine.transaction import transact
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+
+SQL = load(__file__)
+
+
+async def cancel_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list[Changed | None]:
+    """Cancel each turn; one outcome each, None for one that does not exist. `by` is who wanted it."""
+
+    async def work(connection: "Link") -> list[Changed | None]:
+        await lock_lanes(connection, turns)
+        found = {
+            row["id"]: row
+            for row in await SQL["cancel_turns"].rows(connection, turns=list(turns), by=by)
+        }
+        await promote(connection, [id_ for id_, row in found.items() if row["is_cancelled"]])
+        sealed = [
+            id_ for id_, row in found.items() if row["from_state"] in ("sealed", "undelivered")
+        ]
+        messages = [
+            row["id"]
+            for row in (
+                await SQL["find_undelivered"].rows(connection, turns=sealed) if sealed else ()
+            )
+        ]
+        changed = {row["turn"] for row in await _cancel(connection, messages, by=by)}
+        states = await states_of(connection, turns)
+        return [
+            Changed(states[id_], found[id_]["is_cancelled"] or id_ in changed)
+            if id_ in found
+            else None
+            for id_ in turns
+        ]
+
+    return await transact(pool, work)
+
+
+async def cancel_messages(
+    pool: "Pool", messages: Sequence[UUID], *, by: str
+) -> list[Changed | None]:
+    """Cancel each message; one outcome each, None for one that does not exist."""
+
+    async def work(connection: "Link") -> list[Changed | None]:
+        rows = {row["id"]: row for row in await _cancel(connection, messages, by=by)}
+        return [
+            Changed(
+                rows[id_]["state"],
+                rows[id_]["is_asked"] or rows[id_]["state"] != rows[id_]["from_state"],
+            )
+            if id_ in rows
+            else None
+            for id_ in messages
+        ]
+
+    return await transact(pool, work)
+
+
+async def _cancel(connection: "Link", messages: Sequence[UUID], *, by: str) -> "list[Record]":
+    if not messages:
+        return []
+    await lock_for_messages(connection, messages)
+    rows = await SQL["cancel_messages"].rows(connection, messages=list(messages), by=by)
+    moved = [row for row in rows if row["turn"] is not None]
+    await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in moved])
+    return rows

@@ -1,0 +1,88 @@
+-- name: cancel_turns
+-- Turns that have not sealed are wanted no more. Their token is dropped, so whoever holds them has lost them.
+with held as materialized (
+    select id, state
+    from sink.turn
+    where id = any(:turns)
+    order by id
+    for no key update
+),
+
+cancelled as (
+    update sink.turn as t
+    set state = 'cancelled', reason = 'cancelled', token = null, lease_seconds = null, lease_expires_at = null
+    from held
+    where t.id = held.id and t.state in ('scheduled', 'waiting', 'queued', 'processing', 'failed')
+    returning t.id, t.attempt, held.state as from_state
+),
+
+ended as (
+    update sink.attempt as a
+    set ended = 'cancelled', ended_at = sink.now(), reason = 'cancelled'
+    from cancelled
+    where a.turn = cancelled.id and a.number = cancelled.attempt and cancelled.from_state = 'processing'
+),
+
+noted as (
+    insert into sink.event (turn, verb, from_state, to_state, attempt, reason, detail)
+    select id, 'cancel', from_state, 'cancelled', nullif(attempt, 0), 'cancelled', jsonb_build_object('by', :by::text)
+    from cancelled
+)
+
+select held.id, coalesce(cancelled.from_state, held.state) as from_state, cancelled.id is not null as is_cancelled
+from held
+left join cancelled using (id);
+
+-- name: find_undelivered
+-- The messages of these turns' live seals that are not confirmed.
+select o.id
+from sink.outbox as o
+inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
+where o.turn = any(:turns) and o.state not in ('delivered', 'cancelled');
+
+-- name: cancel_messages
+-- Messages that are wanted no more. One that is being sent gets no next attempt. Its caller holds the locks on turns
+-- and delivery lanes.
+with held as materialized (
+    select id, state
+    from sink.outbox
+    where id = any(:messages)
+    order by id
+    for no key update
+),
+
+asked as (
+    update sink.outbox as o
+    set cancel_asked = true
+    from held
+    where o.id = held.id and o.state = 'sending'
+    returning o.id
+),
+
+cancelled as (
+    update sink.outbox as o
+    set
+        state = 'cancelled',
+        reason = 'cancelled',
+        blocked_by = null,
+        due_since = coalesce(o.due_since, o.due_at)
+    from held
+    where o.id = held.id and o.state in ('pending', 'dead', 'unknown')
+    returning o.id, o.turn, o.state, held.state as from_state
+),
+
+noted as (
+    insert into sink.event (turn, message, verb, from_state, to_state, reason, detail)
+    select turn, id, 'cancel', from_state, 'cancelled', 'cancelled', jsonb_build_object('by', :by::text)
+    from cancelled
+)
+
+select
+    held.id,
+    held.state as from_state,
+    cancelled.turn,
+    coalesce(cancelled.state, held.state) as state,
+    asked.id is not null as is_asked
+from held
+left join cancelled using (id)
+left join asked using (id);

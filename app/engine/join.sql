@@ -1,0 +1,134 @@
+-- name: add_keys
+-- The keys that are new, each for the inbound minted with it. A twin that is being accepted elsewhere is waited for.
+insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
+select
+    item.scope,
+    item.key,
+    item.body_hash,
+    item.inbound,
+    item.turn,
+    sink.now(),
+    sink.now() + make_interval(secs => :key_seconds)
+from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[])
+    as item (position, scope, key, body_hash, inbound, turn)
+order by item.scope, item.key, item.position
+on conflict do nothing
+returning inbound, expires_at;
+
+-- name: hold_lanes
+-- Lock the lanes of these conversations, making those that are new.
+insert into sink.lane as l (queue, conversation, tail)
+select distinct item.queue, item.conversation, 0
+from unnest(:queues::text[], :conversations::text[]) as item (queue, conversation)
+order by item.queue, item.conversation
+on conflict (queue, conversation) do update set tail = l.tail
+returning l.queue, l.conversation, l.tail, l.holder;
+
+-- name: hold_joinable
+-- The last turn of each lane, if it was never claimed: locked, so that no claim takes it while it is joined. Its
+-- snapshot is younger than the locks on the lanes.
+select t.id, t.queue, t.conversation, t.state, t.inbound_count, t.input_bytes
+from sink.lane as l
+inner join sink.turn as t
+    on t.queue = l.queue and t.conversation = l.conversation and t.lane_seq = l.tail
+where
+    (l.queue, l.conversation) in (
+        select item.queue, item.conversation
+        from unnest(:queues::text[], :conversations::text[]) as item (queue, conversation)
+    )
+    and t.state in ('queued', 'waiting') and t.attempt = 0
+order by t.id
+for no key update of t;
+
+-- name: join_turns
+-- Turns gain inbound and wait for quiet again, within their bound. Only a turn that was never claimed.
+with item as (
+    select * from unnest(
+        :turns::uuid[], :counts::int[], :bytes::bigint[], :priorities::int[],
+        :quiets::double precision[], :bounds::double precision[]
+    ) as t (turn, inbound_count, input_bytes, priority, quiet_seconds, seconds_max)
+),
+
+joined as (
+    update sink.turn as t
+    set
+        inbound_count = t.inbound_count + item.inbound_count,
+        input_bytes = t.input_bytes + item.input_bytes,
+        priority = greatest(t.priority, item.priority),
+        due_at = least(
+            sink.now() + make_interval(secs => item.quiet_seconds),
+            greatest(t.due_at, t.created_at + make_interval(secs => item.seconds_max))
+        )
+    from item
+    where t.id = item.turn and t.attempt = 0 and t.state in ('queued', 'waiting')
+    returning t.id, t.state, item.inbound_count
+)
+
+insert into sink.event (turn, verb, from_state, to_state, detail)
+select id, 'join', joined.state, joined.state as to_state, jsonb_build_object('inbound', inbound_count) from joined
+returning turn;
+
+-- name: add_turns
+-- New turns at the ends of their lanes, with the lanes' new tails and holders. The caller holds the lanes.
+with item as (
+    select * from unnest(
+        :turns::uuid[], :queues::text[], :conversations::text[], :places::bigint[], :states::text[],
+        :priorities::int[], :quiets::double precision[], :counts::int[], :bytes::bigint[]
+    ) as t (
+        turn, queue, conversation, place, state,
+        priority, quiet_seconds, inbound_count, input_bytes
+    )
+),
+
+lane as (
+    update sink.lane as l
+    set tail = entering.tail, holder = coalesce(entering.head, l.holder)
+    from (
+        select queue, conversation, max(place) as tail, min(turn::text) filter (where state = 'queued')::uuid as head
+        from item
+        group by queue, conversation
+    ) as entering
+    where l.queue = entering.queue and l.conversation = entering.conversation
+),
+
+added as (
+    insert into sink.turn (
+        id, queue, conversation, lane_seq, priority, state, created_at, due_at, inbound_count, input_bytes
+    )
+    select
+        turn, queue, conversation, place, priority, state, sink.now(),
+        sink.now() + make_interval(secs => quiet_seconds), inbound_count, input_bytes
+    from item
+)
+
+insert into sink.event (turn, verb, to_state)
+select turn, 'accept', state from item
+order by turn;
+
+-- name: add_inbound
+-- The inbound of this call, and the turns that their keys stand for now.
+with item as (
+    select * from unnest(
+        :inbounds::uuid[], :turns::uuid[], :scopes::text[], :keys::text[], :queues::text[], :sources::text[],
+        :conversations::text[], :content_types::text[], :headers::text[], :metadatas::text[], :bodies::bytea[],
+        :stricts::boolean[]
+    ) as t (
+        inbound, turn, scope, key, queue, source,
+        conversation, content_type, headers, metadata, body,
+        strict_json
+    )
+),
+
+pointed as (
+    update sink.idempotency_key as k
+    set turn = item.turn
+    from item
+    where k.scope = item.scope and k.key = item.key and k.inbound = item.inbound and k.turn <> item.turn
+)
+
+insert into sink.inbound (
+    id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+)
+select
+    inbound, turn, queue, source, conversation, sink.now(), content_type, headers::jsonb, metadata, body, strict_json
+from item;
