@@ -42,7 +42,7 @@ demo: $(STAMP) ## The story: an agent is killed, and its user hears everything o
 test: $(STAMP) ## Everything that proves it
 	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY \
 	  $$(env | sed -n 's/^\(SINKSWEEP_[A-Z0-9_]*\)=.*/\1/p; s/^\(PG[A-Z]*\)=.*/\1/p'); \
-	  exec $(PY) -m pytest $(ARGS)
+	  exec $(PY) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, architecture, SQL, migrations
 	@echo '== format';       $(BIN)/ruff format --check .
@@ -70,8 +70,10 @@ lock: $(STAMP) ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/$(compile) $(ARGS) --extra dev -o requirements.lock pyproject.toml
 	$(BIN)/$(compile) --no-annotate -c requirements.lock -o requirements-runtime.lock pyproject.toml
 
-schema: $(STAMP) ## Write migrations/schema.sql anew from the migrations
+schema: $(STAMP) ## Write anew what is generated: schema.sql, lifecycle.md, openapi.json
 	$(PY) -m tests.dump_schema
+	$(PY) -m tests.lifecycle_page
+	$(PY) -m tests.dump_openapi
 
 clean: ## Remove what was built; the data of `make run` stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

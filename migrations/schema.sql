@@ -35,8 +35,9 @@ CREATE TABLE sink.attempt (
     ended text,
     reason text,
     request_hash bytea,
+    usage jsonb,
     CONSTRAINT ended_at_once CHECK (((ended IS NULL) = (ended_at IS NULL))),
-    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['sealed'::text, 'released'::text, 'failed'::text, 'swept'::text]))),
+    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['sealed'::text, 'released'::text, 'failed'::text, 'swept'::text, 'cancelled'::text]))),
     CONSTRAINT sealed_with_request CHECK (((ended IS DISTINCT FROM 'sealed'::text) OR (request_hash IS NOT NULL)))
 )
 WITH (fillfactor='80');
@@ -98,6 +99,7 @@ CREATE TABLE sink.idempotency_key (
 CREATE TABLE sink.inbound (
     id uuid NOT NULL,
     turn uuid NOT NULL,
+    "position" integer DEFAULT 0 NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
     source text NOT NULL COLLATE pg_catalog."C",
     conversation text COLLATE pg_catalog."C",
@@ -155,18 +157,20 @@ CREATE TABLE sink.outbox (
     may_have_arrived boolean DEFAULT false NOT NULL,
     attempt_id uuid,
     lease_expires_at timestamp with time zone,
+    cancel_asked boolean DEFAULT false NOT NULL,
     delivered_at timestamp with time zone,
     receipt text,
     CONSTRAINT attempt_while_sending CHECK (((state = 'sending'::text) = (attempt_id IS NOT NULL))),
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (attempts_used <= attempts))),
     CONSTRAINT blocked_while_pending CHECK (((blocked_by IS NULL) OR (state = 'pending'::text))),
+    CONSTRAINT cancel_asked_while_sending CHECK (((NOT cancel_asked) OR (state = 'sending'::text))),
     CONSTRAINT dead_never_arrived CHECK (((state <> 'dead'::text) OR (NOT may_have_arrived))),
     CONSTRAINT delivered_with_time CHECK (((state = 'delivered'::text) = (delivered_at IS NOT NULL))),
     CONSTRAINT due_when_unblocked CHECK (((blocked_by IS NOT NULL) OR (due_since IS NOT NULL))),
     CONSTRAINT ended_with_reason CHECK (((state <> ALL (ARRAY['dead'::text, 'unknown'::text])) OR (reason IS NOT NULL))),
     CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL))),
     CONSTRAINT place_in_lane CHECK (((conversation IS NULL) = (place IS NULL))),
-    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'unknown'::text])))
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');
 
@@ -200,18 +204,19 @@ CREATE TABLE sink.turn (
     lease_expires_at timestamp with time zone,
     seal smallint DEFAULT 0 NOT NULL,
     payload_hash bytea,
+    inbound_count integer DEFAULT 1 NOT NULL,
     input_bytes bigint NOT NULL,
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (releases >= 0) AND (attempt >= attempts_used))),
-    CONSTRAINT failed_with_reason CHECK (((state = 'failed'::text) = (reason IS NOT NULL))),
+    CONSTRAINT ended_with_reason CHECK (((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) = (reason IS NOT NULL))),
     CONSTRAINT lane_place CHECK (
 CASE
     WHEN (conversation IS NULL) THEN ((lane_seq IS NULL) AND (state <> 'waiting'::text))
-    ELSE ((state = 'scheduled'::text) = (lane_seq IS NULL))
+    ELSE ((state = 'cancelled'::text) OR ((state = 'scheduled'::text) = (lane_seq IS NULL)))
 END),
     CONSTRAINT lease_while_token CHECK ((((token IS NULL) = (lease_expires_at IS NULL)) AND ((token IS NULL) = (lease_seconds IS NULL)))),
     CONSTRAINT priority_bounds CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
     CONSTRAINT sealed_with_hash CHECK ((((state = ANY (ARRAY['sealed'::text, 'replied'::text, 'undelivered'::text])) = (payload_hash IS NOT NULL)) AND ((payload_hash IS NULL) = (seal = 0)))),
-    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['scheduled'::text, 'waiting'::text, 'queued'::text, 'processing'::text, 'sealed'::text, 'replied'::text, 'undelivered'::text, 'failed'::text]))),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['scheduled'::text, 'waiting'::text, 'queued'::text, 'processing'::text, 'sealed'::text, 'replied'::text, 'undelivered'::text, 'failed'::text, 'cancelled'::text]))),
     CONSTRAINT token_while_processing CHECK (((state = 'processing'::text) = (token IS NOT NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');

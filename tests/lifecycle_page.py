@@ -18,6 +18,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "lifecycle.md"
 
 TURN_VERBS = {
     "accept": "An inbound is committed: queued, behind the holder of its lane, or not due yet.",
+    "join": "Another inbound of its conversation joins the last turn, if that was never claimed.",
     "due": "The time of a scheduled turn has come.",
     "promote": "The turn before it has left the lane.",
     "claim": "An agent takes it under a lease; this counts the attempt.",
@@ -27,12 +28,17 @@ TURN_VERBS = {
     "seal": "The holder ends the attempt with its whole set; an empty set is replied.",
     "sweep": "The holder did not come back in time.",
     "settle": "Follows every move of a message, in its transaction.",
+    "redrive": "A person gives it a new allowance: at its old place in the lane, or its stuck messages.",
+    "cancel": "A person wants it no more. After the seal its messages are cancelled instead.",
 }
 MESSAGE_VERBS = {
     "seal": "Its set is recorded.",
     "take": "A worker records an attempt before the first byte; what does not match its seal ends.",
     "settle": "The attempt ended in an answer, or in none.",
     "sweep": "The worker did not come back: the message may have arrived, so it is never dead.",
+    "redrive": "A person gives it a new allowance, under its old key.",
+    "resolve": "A person looked where it went, and says so.",
+    "cancel": "A person wants it no more. While it is being sent, this stops the next attempt.",
     "fact": "A delivery that was seen is true, whoever holds the lease by now.",
 }
 BIRTH = "nothing"

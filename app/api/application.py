@@ -1,7 +1,6 @@
 """The HTTP application: the table of calls, installed on one core. It keeps nothing outside of it."""
 
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from fastapi import FastAPI
@@ -10,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app import VERSION
 from app.api.answers import json_answer
 from app.api.auth import Authenticator
 from app.api.calls import PUBLIC, Api, Call, CallRoute, endpoint_of
@@ -41,7 +41,7 @@ def build_application(core: Core, *, api: bool = True) -> FastAPI:
 
     application = FastAPI(
         title="Sinksweep",
-        version=_version(),
+        version=VERSION,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -79,7 +79,7 @@ def _install(application: FastAPI, call: Call, api: Api) -> None:
 
 
 def _openapi(calls: list[Call]) -> Call:
-    written = document(calls, version=_version())
+    written = document(calls, version=VERSION)
 
     async def show_openapi(_api: Api, _request: Request, _principal: Principal) -> Response:
         return json_answer(written)
@@ -92,13 +92,6 @@ def _openapi(calls: list[Call]) -> Call:
         summary="This document.",
         answers={200: None},
     )
-
-
-def _version() -> str:
-    try:
-        return version("sinksweep")
-    except PackageNotFoundError:
-        return "0"
 
 
 async def _answer(_request: Request, error: Exception) -> Response:

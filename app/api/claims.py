@@ -20,6 +20,7 @@ from app.domain.errors import NotReady
 from app.domain.ids import TURN_PREFIX, format_id
 from app.domain.json_text import Kind, parse_envelope
 from app.domain.model import Claimed, ClaimRequest, HandBack
+from app.engine.claim import forget_request
 from app.engine.inspect import Place
 from app.engine.keys import Principal
 from app.engine.wake import turn_topic
@@ -132,6 +133,8 @@ class ClaimAnswer(Response):
         items = [HandBack(one.turn, one.token, "client_gone") for one in claimed]
         try:
             await hand_back(self._api, items, queue=self._wish.queue)
+            if self._wish.request_id is not None:
+                await forget_request(self._api.core.pool, self._wish)
         except NotReady as error:
             # Then their leases end by themselves.
             log.warning(

@@ -78,6 +78,7 @@ CONTENT_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "too_many": "too many items",
         "too_many_headers": "too many headers",
         "unknown_field": "unknown or repeated",
+        "usage_invalid": "fields are words, totals are numbers from 0",
         "wrong_type": "the wrong type of value",
     }
 )

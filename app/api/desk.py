@@ -21,8 +21,6 @@ POLL_SECONDS: Final = 1.0
 SEATS_MAX: Final = 64
 TURNS_MAX: Final = 100
 
-Identity = tuple[str, str, str, str | None]
-
 
 @dataclass(slots=True, eq=False)
 class Seat:
@@ -38,12 +36,9 @@ class Seat:
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def identity(self) -> Identity | None:
-        """What a repeated request has in common with the first; None if it cannot be repeated."""
-        one = self.request
-        if one.request_id is None:
-            return None
-        return one.principal, one.queue, one.agent, one.request_id
+    def may_repeat(self) -> bool:
+        """Whether the same request may have been answered before."""
+        return self.request.request_id is not None
 
     @property
     def answered(self) -> bool:
@@ -94,7 +89,7 @@ class ClaimDesk:
         line.seats.append(seat)
         # A queue that was empty a moment ago is looked at again soon enough for who has the time.
         has_time = seat.until - time.monotonic() > POLL_SECONDS
-        if line.told is not None and not (line.empty and has_time and seat.identity is None):
+        if line.told is not None and not (line.empty and has_time and not seat.may_repeat):
             line.told.set()
         try:
             while not seat.answered:
@@ -153,30 +148,23 @@ class ClaimDesk:
         line.empty = not any(seat.answered for seat in asked)
         if line.empty:
             # There was nothing for anybody who was here before the look.
-            names = {seat.identity for seat in asked} | {None}
             for seat in before:
-                seat.looked = seat.looked or seat.identity in names
+                seat.looked = seat.looked or not seat.may_repeat
 
     def _next(self, line: _Line) -> list[Seat]:
         asked: list[Seat] = []
-        names: set[Identity] = set()
         turns = 0
         if self._core.draining.started:
             return asked
         for seat in line.seats:
-            # The same request twice: the second finds what the first was given.
-            if seat.gone or seat.identity in names:
-                continue
             # A request that may have been answered before is looked up at least once.
-            unseen = seat.identity is not None and not seat.looked
-            if len(asked) >= line.width and not unseen:
+            unseen = seat.may_repeat and not seat.looked
+            if seat.gone or (len(asked) >= line.width and not unseen):
                 continue
             turns += seat.request.turns_max
             if asked and (len(asked) == SEATS_MAX or turns > TURNS_MAX):
                 break
             asked.append(seat)
-            if seat.identity is not None:
-                names.add(seat.identity)
         return asked
 
     async def _ask(self, seats: list[Seat]) -> list[list[Claimed]]:
@@ -192,7 +180,14 @@ class ClaimDesk:
                 seats[0].fail(invalid)
                 return [[]]
         # One of them is wrong, and takes nobody with it.
-        return [claimed for seat in seats for claimed in await self._ask([seat])]
+        found: list[list[Claimed]] = []
+        for seat in seats:
+            (claimed,) = await self._ask([seat])
+            if claimed:
+                # At once: should the next one fail, this one keeps what is committed.
+                seat.answer(claimed)
+            found.append(claimed)
+        return found
 
     def _dismiss(self, line: _Line) -> None:
         """Let go who was answered, has left, or has waited long enough and was looked for."""

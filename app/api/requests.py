@@ -44,9 +44,10 @@ class ClaimTurns(Request):
 
 
 class RenewLease(Request):
-    """The token of the lease to restore."""
+    """The token of the lease to restore, and the running totals of what the attempt has used."""
 
     lease_token: str
+    usage: Annotated[dict[str, float | str] | None, Field(max_length=20)] = None
 
 
 class ReleaseTurn(Request):

@@ -1,6 +1,8 @@
 """Turns over HTTP: what they are, their story, and what the holder of a lease does with them short of sealing."""
 
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final, assert_never
 from uuid import UUID, uuid4
 
@@ -29,6 +31,10 @@ EVENTS_DEFAULT: Final = 100
 EVENTS_MAX: Final = 1000
 NUMBER_MAX: Final = (1 << 63) - 1
 REASON_BYTES_MAX: Final = 1000
+
+USAGE_FIELDS_MAX: Final = 20
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_AMOUNT: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?", re.ASCII)
 
 _RENEW: Final = {"lease_token": Kind.VALUE, "usage": Kind.VALUE}
 _RELEASE: Final = {
@@ -135,23 +141,53 @@ async def renew_lease(api: Api, request: Request, principal: Principal) -> Respo
     turn = path_id(request, TURN_PREFIX)
     fields = Fields(parse_envelope(await api.body(request), _RENEW))
     token = lease_token(fields)
-    fields.not_built("usage")
+    usage = read_usage(fields)
     fields.check()
     await api.places.find(turn, principal=principal)
-    (outcome,) = await renew(api.core.pool, [Renewal(turn, token)])
+    (outcome,) = await renew(api.core.pool, [Renewal(turn, token, usage)])
     match outcome:
         case Renewed():
             return json_answer(
                 {
                     "lease_expires_in_seconds": outcome.lease_expires_in_seconds,
                     "stop": None,
-                    "newer_inbound": 0,
+                    "newer_inbound": outcome.newer_inbound,
                 }
             )
         case LeaseLost() | NoSuchTurn():
             raise lost(api, outcome)
         case _:
             assert_never(outcome)
+
+
+def read_usage(fields: Fields) -> dict[str, Decimal] | None:
+    """What an attempt has used so far: numbers, or decimals spelled as strings."""
+    given = fields.values.get("usage")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or len(given) > USAGE_FIELDS_MAX:
+        fields.refuse("usage", "wrong_type", f"an object of at most {USAGE_FIELDS_MAX} fields")
+        return None
+    usage: dict[str, Decimal] = {}
+    for name, value in given.items():
+        spelled = _spelled(value)
+        if not (_AMOUNT.fullmatch(spelled) and _FIELD.fullmatch(name)):
+            fields.refuse("usage", "usage_invalid", "fields are words, totals are numbers from 0")
+            return None
+        usage[name] = Decimal(spelled)
+    return usage
+
+
+def _spelled(value: object) -> str:
+    match value:
+        case bool():
+            return ""
+        case int() | float():
+            return f"{Decimal(repr(value)):f}"
+        case str():
+            return value
+        case _:
+            return ""
 
 
 async def release_turn(api: Api, request: Request, principal: Principal) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
 from app.domain.outcome import Answer
@@ -149,8 +150,11 @@ class NoSuchTurn:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
+    """A lease to restore. `usage` is the attempt's running total of each field; the greatest ever told counts."""
+
     turn: UUID
     token: UUID
+    usage: Mapping[str, Decimal] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +305,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Where something is after an operator's call. `changed` tells that this call did it."""
+    """Where something is after an operator's call. `changed`: this call did it; `repeated`: an earlier one had."""
 
     state: str
     changed: bool
+    repeated: bool = False

@@ -11,7 +11,7 @@ from uuid import UUID
 from app.domain.model import Changed
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.inspect import states_of
-from app.engine.lane import lock_lanes, promote
+from app.engine.lane import lock_lanes, lock_turns, promote
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -28,7 +28,9 @@ async def cancel_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list[
     """Cancel each turn; one outcome each, None for one that does not exist. `by` is who wanted it."""
 
     async def work(connection: "Link") -> list[Changed | None]:
+        await SQL["make_lanes"].run(connection, turns=list(turns))
         await lock_lanes(connection, turns)
+        await lock_turns(connection, turns)
         found = {
             row["id"]: row
             for row in await SQL["cancel_turns"].rows(connection, turns=list(turns), by=by)
@@ -79,6 +81,8 @@ async def _cancel(connection: "Link", messages: Sequence[UUID], *, by: str) -> "
     if not messages:
         return []
     await lock_for_messages(connection, messages)
+    # A take locks nothing but messages: what it is sending now has to be seen as that.
+    await SQL["lock_messages"].run(connection, messages=list(messages))
     rows = await SQL["cancel_messages"].rows(connection, messages=list(messages), by=by)
     moved = [row for row in rows if row["turn"] is not None]
     await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in moved])

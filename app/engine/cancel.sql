@@ -1,11 +1,17 @@
+-- name: make_lanes
+-- A scheduled turn may be the first of its conversation: then this is its lane, to be locked against its becoming due.
+insert into sink.lane (queue, conversation, tail)
+select distinct queue, conversation, 0
+from sink.turn
+where id = any(:turns) and state = 'scheduled' and conversation is not null
+order by queue, conversation
+on conflict do nothing;
+
 -- name: cancel_turns
--- Turns that have not sealed are wanted no more. Their token is dropped, so whoever holds them has lost them.
-with held as materialized (
-    select id, state
-    from sink.turn
-    where id = any(:turns)
-    order by id
-    for no key update
+-- Turns that have not sealed are wanted no more. Their token is dropped, so whoever holds them has lost them. Its
+-- caller has locked them in an earlier statement, so that this one sees the attempt of a claim that came first.
+with held as (
+    select id, state from sink.turn where id = any(:turns)
 ),
 
 cancelled as (
@@ -40,22 +46,25 @@ from sink.outbox as o
 inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
 where o.turn = any(:turns) and o.state not in ('delivered', 'cancelled');
 
+-- name: lock_messages
+-- Lock these messages, in order, after their turns and delivery lanes.
+select id from sink.outbox
+where id = any(:messages)
+order by id
+for no key update;
+
 -- name: cancel_messages
--- Messages that are wanted no more. One that is being sent gets no next attempt. Its caller holds the locks on turns
--- and delivery lanes.
-with held as materialized (
-    select id, state
-    from sink.outbox
-    where id = any(:messages)
-    order by id
-    for no key update
+-- Messages that are wanted no more. One that is being sent gets no next attempt. Its caller has locked them in an
+-- earlier statement.
+with held as (
+    select id, state from sink.outbox where id = any(:messages)
 ),
 
 asked as (
     update sink.outbox as o
     set cancel_asked = true
     from held
-    where o.id = held.id and o.state = 'sending'
+    where o.id = held.id and o.state = 'sending' and not o.cancel_asked
     returning o.id
 ),
 

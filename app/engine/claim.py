@@ -211,6 +211,21 @@ def _inbound(row: "Record") -> ClaimedInbound:
     )
 
 
+async def forget_request(pool: "Pool", request: ClaimRequest) -> None:
+    """Forget that a request was answered, where the answer came to nobody: its repeat is a new one."""
+
+    async def work(connection: "Link") -> None:
+        await SQL["forget_request"].run(
+            connection,
+            principal=request.principal,
+            queue=request.queue,
+            agent=request.agent,
+            request_id=request.request_id,
+        )
+
+    await transact(pool, work, explicit=False)
+
+
 async def forget_requests(pool: "Pool", *, rows_max: int) -> int:
     """Drop up to `rows_max` claim requests whose lease is over; returns how many."""
 

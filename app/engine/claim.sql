@@ -120,7 +120,7 @@ order by position, nth;
 select id, turn, source, received_at, content_type, headers, metadata, body, strict_json
 from sink.inbound
 where turn = any(:turns)
-order by turn, id;
+order by turn, position;
 
 -- name: read_history
 -- How the earlier attempts of the claimed turns ended.
@@ -160,6 +160,13 @@ from sink.attempt as a
 inner join sink.turn as t on t.id = a.turn and t.token = a.token
 where a.request = :request
 order by t.priority desc, t.due_at, t.id;
+
+-- name: forget_request
+-- Nobody has its answer: the same request is a new one.
+delete from sink.claim_request
+where
+    principal = :principal and queue = :queue and agent = :agent and request_id = :request_id
+returning id;
 
 -- name: forget_requests
 -- Claim requests whose lease is over, a bounded number.

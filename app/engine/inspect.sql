@@ -11,7 +11,7 @@ select
     t.created_at,
     t.due_at,
     t.payload_hash,
-    (select min(i.id::text)::uuid from sink.inbound as i where i.turn = t.id) as inbound
+    (select i.id from sink.inbound as i where i.turn = t.id order by i.position limit 1) as inbound
 from sink.turn as t
 where t.id = any(:turns);
 

@@ -183,14 +183,19 @@ async def _write(
             counts=[len(gathering.arrivals) for gathering in added],
             bytes=[gathering.bytes for gathering in added],
         )
-    placed = sorted((n, gathering.turn) for gathering in gatherings for n in gathering.arrivals)
+    placed = sorted(
+        (n, gathering.turn, gathering.before_count + nth)
+        for gathering in gatherings
+        for nth, n in enumerate(gathering.arrivals)
+    )
     await SQL["add_inbound"].run(
         connection,
-        inbounds=[minted[n][0] for n, _ in placed],
-        turns=[turn for _, turn in placed],
-        scopes=[arrivals[n].scope for n, _ in placed],
-        keys=[arrivals[n].key for n, _ in placed],
-        **contents([arrivals[n] for n, _ in placed]),
+        inbounds=[minted[n][0] for n, _, _ in placed],
+        turns=[turn for _, turn, _ in placed],
+        places=[place for _, _, place in placed],
+        scopes=[arrivals[n].scope for n, _, _ in placed],
+        keys=[arrivals[n].key for n, _, _ in placed],
+        **contents([arrivals[n] for n, _, _ in placed]),
     )
 
 

@@ -26,17 +26,30 @@ returning l.queue, l.conversation, l.tail, l.holder;
 
 -- name: hold_joinable
 -- The last turn of each lane, if it was never claimed: locked, so that no claim takes it while it is joined. Its
--- snapshot is younger than the locks on the lanes.
-select t.id, t.queue, t.conversation, t.state, t.inbound_count, t.input_bytes
-from sink.lane as l
-inner join sink.turn as t
-    on t.queue = l.queue and t.conversation = l.conversation and t.lane_seq = l.tail
-where
-    (l.queue, l.conversation) in (
-        select item.queue, item.conversation
+-- snapshot is younger than the locks on the lanes. It waits, or it holds the lane.
+with last as (
+    select
+        l.tail,
+        coalesce(
+            (
+                select w.id from sink.turn as w
+                where
+                    w.queue = l.queue and w.conversation = l.conversation and w.lane_seq = l.tail
+                    and w.state = 'waiting'
+            ),
+            l.holder
+        ) as turn
+    from (
+        select distinct item.queue, item.conversation
         from unnest(:queues::text[], :conversations::text[]) as item (queue, conversation)
-    )
-    and t.state in ('queued', 'waiting') and t.attempt = 0
+    ) as named
+    inner join sink.lane as l using (queue, conversation)
+)
+
+select t.id, t.queue, t.conversation, t.state, t.inbound_count, t.input_bytes
+from last
+inner join sink.turn as t on t.id = last.turn and t.lane_seq = last.tail
+where t.state in ('queued', 'waiting') and t.attempt = 0
 order by t.id
 for no key update of t;
 
@@ -106,16 +119,16 @@ select turn, 'accept', state from item
 order by turn;
 
 -- name: add_inbound
--- The inbound of this call, and the turns that their keys stand for now.
+-- The inbound of this call, with their places in their turns, and the turns that their keys stand for now.
 with item as (
     select * from unnest(
         :inbounds::uuid[], :turns::uuid[], :scopes::text[], :keys::text[], :queues::text[], :sources::text[],
         :conversations::text[], :content_types::text[], :headers::text[], :metadatas::text[], :bodies::bytea[],
-        :stricts::boolean[]
+        :stricts::boolean[], :places::int[]
     ) as t (
         inbound, turn, scope, key, queue, source,
         conversation, content_type, headers, metadata, body,
-        strict_json
+        strict_json, place
     )
 ),
 
@@ -127,8 +140,19 @@ pointed as (
 )
 
 insert into sink.inbound (
-    id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+    id, turn, position, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
 )
 select
-    inbound, turn, queue, source, conversation, sink.now(), content_type, headers::jsonb, metadata, body, strict_json
+    inbound,
+    turn,
+    place,
+    queue,
+    source,
+    conversation,
+    sink.now(),
+    content_type,
+    headers::jsonb,
+    metadata,
+    body,
+    strict_json
 from item;

@@ -21,6 +21,11 @@ async def lock_lanes(connection: "Link", turns: Collection[UUID]) -> None:
     await SQL["lock_lanes"].run(connection, turns=list(turns))
 
 
+async def lock_turns(connection: "Link", turns: Collection[UUID]) -> None:
+    """Lock the turns, after their lanes. What the next statement reads of them stays so."""
+    await SQL["lock_turns"].run(connection, turns=list(turns))
+
+
 async def promote(connection: "Link", turns: Collection[UUID]) -> None:
     """Give the lanes that these turns have left to those who wait longest."""
     if turns:

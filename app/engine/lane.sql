@@ -8,6 +8,13 @@ where (l.queue, l.conversation) in (
 order by l.queue, l.conversation
 for no key update;
 
+-- name: lock_turns
+-- Lock these turns, in order. The next statement sees them as they are from now on, with their attempts and messages.
+select id from sink.turn
+where id = any(:turns)
+order by id
+for no key update;
+
 -- name: promote_turns
 -- Free the lanes that these turns held: each goes to its lowest waiting turn, if one waits. Its caller holds the lanes'
 -- locks, and has moved the turns in an earlier statement, so that this one sees who waits now.

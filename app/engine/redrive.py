@@ -1,6 +1,7 @@
 """Redrive: a person gives what has failed a new allowance. Keys, bytes and places stay what they were.
 
-Repeatable: what is no longer failed, dead or unknown is left alone, and its state is the answer.
+Repeatable: what is no longer failed, dead or unknown is left alone, and its state is the answer, with whether it was
+redriven before.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from uuid import UUID
 from app.domain.model import Changed
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.inspect import states_of
-from app.engine.lane import lock_lanes
+from app.engine.lane import lock_lanes, lock_turns
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -28,6 +29,7 @@ async def redrive_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list
 
     async def work(connection: "Link") -> list[Changed | None]:
         await lock_lanes(connection, turns)
+        await lock_turns(connection, turns)
         failed = await SQL["redrive_turns"].rows(connection, turns=list(turns), by=by)
         changed = {row["id"] for row in failed}
         stuck = [row["id"] for row in await SQL["find_stuck"].rows(connection, turns=list(turns))]
@@ -37,7 +39,16 @@ async def redrive_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list
             changed |= {row["id"] for row in resealed}
             await _redrive(connection, stuck, by=by)
         states = await states_of(connection, turns)
-        return [Changed(states[id_], id_ in changed) if id_ in states else None for id_ in turns]
+        before = {
+            row["turn"]
+            for row in await SQL["find_redriven_turns"].rows(connection, turns=list(turns))
+        }
+        return [
+            Changed(states[id_], id_ in changed, repeated=id_ in before - changed)
+            if id_ in states
+            else None
+            for id_ in turns
+        ]
 
     return await transact(pool, work)
 
@@ -51,7 +62,13 @@ async def redrive_messages(
         await lock_for_messages(connection, messages)
         rows = {row["id"]: row for row in await _redrive(connection, messages, by=by)}
         return [
-            Changed(rows[id_]["state"], rows[id_]["turn"] is not None) if id_ in rows else None
+            Changed(
+                rows[id_]["state"],
+                rows[id_]["turn"] is not None,
+                repeated=rows[id_]["turn"] is None and rows[id_]["was_redriven"],
+            )
+            if id_ in rows
+            else None
             for id_ in messages
         ]
 

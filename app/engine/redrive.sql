@@ -1,21 +1,14 @@
 -- name: redrive_turns
 -- Failed turns get a new allowance and go back to their old places in their lanes: queued where the lane is free and
--- nobody of this call stands before, else waiting. The caller has locked the lanes in an earlier statement.
-with held as materialized (
-    select id from sink.turn
-    where id = any(:turns) and state = 'failed'
-    order by id
-    for no key update
-),
-
-returning_turn as (
+-- nobody of this call stands before, else waiting. The caller has locked the lanes and the turns in earlier statements.
+with returning_turn as (
     select
         t.id, t.queue, t.conversation, l.holder,
         row_number() over lane as nth,
         first_value(t.id) over lane as head
-    from held
-    inner join sink.turn as t using (id)
+    from sink.turn as t
     left join sink.lane as l on l.queue = t.queue and l.conversation = t.conversation
+    where t.id = any(:turns) and t.state = 'failed'
     window lane as (partition by t.queue, t.conversation order by t.lane_seq)
 ),
 
@@ -51,7 +44,7 @@ noted as (
 select id, state from redriven;
 
 -- name: find_stuck
--- The dead and unknown messages of these turns' live seals.
+-- The dead and unknown messages of these turns' live seals. They stay so: whoever moves one locks its turn before.
 select o.id
 from sink.outbox as o
 inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
@@ -59,18 +52,10 @@ where o.turn = any(:turns) and t.state = 'undelivered' and o.state in ('dead', '
 
 -- name: reseal_turns
 -- Turns whose stuck messages are about to be sent again are on their way again.
-with held as materialized (
-    select id from sink.turn
-    where id in (select turn from sink.outbox where id = any(:messages)) and state = 'undelivered'
-    order by id
-    for no key update
-),
-
-resealed as (
+with resealed as (
     update sink.turn as t
     set state = 'sealed'
-    from held
-    where t.id = held.id and t.state = 'undelivered'
+    where t.id in (select turn from sink.outbox where id = any(:messages)) and t.state = 'undelivered'
     returning t.id
 ),
 
@@ -85,7 +70,7 @@ select id from resealed;
 -- Dead and unknown messages get a new allowance, under their old keys, behind whatever of their set is still open. They
 -- have left the lane that they shared with other sets, for good.
 with held as materialized (
-    select id, state from sink.outbox
+    select id, turn, state from sink.outbox
     where id = any(:messages)
     order by id
     for no key update
@@ -127,6 +112,18 @@ noted as (
     select turn, id, 'redrive', from_state, 'pending', jsonb_build_object('by', :by::text) from redriven
 )
 
-select held.id, redriven.turn, coalesce(redriven.state, held.state) as state
+select
+    held.id,
+    redriven.turn,
+    coalesce(redriven.state, held.state) as state,
+    exists (
+        select from sink.event as e
+        where e.turn = held.turn and e.message = held.id and e.verb = 'redrive'
+    ) as was_redriven
 from held
 left join redriven using (id);
+
+-- name: find_redriven_turns
+-- Which of these turns somebody has redriven, ever.
+select distinct turn from sink.event
+where turn = any(:turns) and message is null and verb = 'redrive';

@@ -1,5 +1,6 @@
 """Renew: restore the lease of a turn for whoever still holds it."""
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ Outcome = Renewed | LeaseLost | NoSuchTurn
 
 async def renew(pool: "Pool", renewals: Sequence[Renewal]) -> list[Outcome]:
     """Renew each lease whose token still holds; one outcome each, in order."""
+    told = [renewal for renewal in renewals if renewal.usage]
 
     async def work(connection: "Link") -> list[Outcome]:
         rows = await SQL["renew_leases"].rows(
@@ -30,6 +32,7 @@ async def renew(pool: "Pool", renewals: Sequence[Renewal]) -> list[Outcome]:
             (row["id"], row["token"]): Renewed(row["expires_in_seconds"], row["newer_inbound"])
             for row in rows
         }
+        await _record_usage(connection, [r for r in told if (r.turn, r.token) in held])
         lost = [(r.turn, r.token) for r in renewals if (r.turn, r.token) not in held]
         reasons = await why_lost(connection, lost) if lost else {}
         return [
@@ -39,4 +42,18 @@ async def renew(pool: "Pool", renewals: Sequence[Renewal]) -> list[Outcome]:
             for renewal in renewals
         ]
 
-    return await transact(pool, work, explicit=False)
+    # Without a usage there is one statement that writes, its own transaction.
+    return await transact(pool, work, explicit=bool(told))
+
+
+async def _record_usage(connection: "Link", told: Sequence[Renewal]) -> None:
+    if told:
+        await SQL["record_usage"].run(
+            connection,
+            turns=[renewal.turn for renewal in told],
+            tokens=[renewal.token for renewal in told],
+            usages=[
+                json.dumps({name: str(value) for name, value in (renewal.usage or {}).items()})
+                for renewal in told
+            ],
+        )

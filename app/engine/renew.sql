@@ -25,3 +25,21 @@ returning
             order by w.lane_seq limit 100
         ) as newer
     ) as newer_inbound;
+
+-- name: record_usage
+-- Each field keeps the greatest total that was ever told, so that reports may come late, twice and out of order.
+update sink.attempt as a
+set usage = (
+    select jsonb_object_agg(total.field, total.amount)
+    from (
+        select told.field, max(told.amount) as amount
+        from (
+            select e.key as field, (e.value)::numeric as amount from jsonb_each_text(a.usage) as e
+            union all
+            select e.key as field, (e.value)::numeric as amount from jsonb_each_text(item.usage::jsonb) as e
+        ) as told
+        group by told.field
+    ) as total
+)
+from unnest(:turns::uuid[], :tokens::uuid[], :usages::text[]) as item (turn, token, usage)
+where a.turn = item.turn and a.token = item.token;

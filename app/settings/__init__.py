@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import InitSettingsSource
@@ -49,6 +50,7 @@ __all__ = [
 
 DEFAULT_FILE: Final = "sinksweep.toml"
 _DSN: Final = re.compile(r"postgres(ql)?://\S+")
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 
 
 def load_settings(
@@ -101,7 +103,19 @@ def _with_database_url(settings: Settings, environ: Mapping[str, str]) -> Settin
     if not _DSN.fullmatch(text):
         detail = "a URL that begins with postgresql:// is needed"
         raise SettingsError(Fault("database_url", "invalid", detail))
+    if not _has_readable_host(text):
+        detail = "its host cannot be read; write special characters of user and password as %XX"
+        raise SettingsError(Fault("database_url", "invalid", detail))
     return settings.model_copy(update={"database_url": SecretStr(text)})
+
+
+def _has_readable_host(url: str) -> bool:
+    """Whether what an unescaped character cut off is not taken for a port, and quoted in an error later."""
+    try:
+        hosts = urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return False
+    return all(_HOST.fullmatch(host) for host in hosts.split(","))
 
 
 def _contradictions(settings: Settings) -> Iterator[Fault]:

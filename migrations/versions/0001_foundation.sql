@@ -34,6 +34,8 @@ create table sink.idempotency_key (
 create table sink.inbound (
     id uuid primary key,
     turn uuid not null,
+    -- The order in which its turn gathered it: given under the turn's lock, since no clock is everybody's.
+    position integer not null default 0,
     queue text collate "C" not null,
     source text collate "C" not null,
     conversation text collate "C",
@@ -128,6 +130,8 @@ create table sink.attempt (
     ended text,
     reason text,
     request_hash bytea,
+    -- What the agent says it has used, a number for each field: only ever more.
+    usage jsonb,
     primary key (turn, number),
     constraint ended_known check (ended in ('sealed', 'released', 'failed', 'swept', 'cancelled')),
     constraint ended_at_once check ((ended is null) = (ended_at is null)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.api import desk as desk_module
+from app.api.desk import ClaimDesk
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim as real_claim
 from tests.api.conftest import Answer, Service
@@ -134,7 +135,7 @@ async def test_idle_waiters_cost_about_one_query_a_second_and_no_connection(
         pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
     ) -> list[list[Claimed]]:
         nonlocal asked
-        asked += 1
+        asked += len(requests)
         return await real_claim(pool, requests, still_wanted=still_wanted)
 
     monkeypatch.setattr(desk_module, "claim", counting)
@@ -187,6 +188,26 @@ async def test_concurrent_requests_with_one_id_get_one_answer(service: Service) 
         twins = [group.create_task(service.claim(request_id="0123456789abcdef")) for _ in range(10)]
     assert {one.result().status for one in twins} == {200}
     assert len({one.result().json["turns"][0]["lease_token"] for one in twins}) == 1
+
+
+async def test_twins_that_wait_together_get_one_answer(service: Service) -> None:
+    desk = ClaimDesk(service.core)
+    wish = ClaimRequest(
+        queue="default",
+        agent="a",
+        turns_max=1,
+        lease_seconds=60,
+        answer_bytes_max=1 << 20,
+        principal="p",
+        request_id="0123456789abcdef",
+        parameters="same",
+    )
+    for n in range(20):
+        await service.accept(f"k{n}")
+    async with asyncio.TaskGroup() as group:
+        twins = [group.create_task(desk.claim(desk.seat(wish, wait_seconds=5))) for _ in range(10)]
+    assert len({one.token for twin in twins for one in twin.result()}) == 1
+    assert {len(twin.result()) for twin in twins} == {1}
 
 
 async def test_a_wrong_repeat_takes_nobody_with_it(service: Service) -> None:
@@ -294,15 +315,19 @@ async def test_a_claim_whose_answer_nobody_reads_is_given_back_free(
 
     monkeypatch.setattr(desk_module, "claim", leaving)
     await service.accept("k1")
-    await client.claim()
+    await client.claim(request_id="request-of-16-or-more")
     async with asyncio.timeout(5):
         while not await admin.fetchval("select releases from sink.turn"):
+            await asyncio.sleep(0.01)
+        while await admin.fetchval("select count(*) from sink.claim_request"):
             await asyncio.sleep(0.01)
     row = await admin.fetchrow("select state, attempts_used, releases from sink.turn")
     assert row is not None
     assert tuple(row) == ("queued", 0, 1)
     monkeypatch.undo()
-    (turn,) = (await service.claim()).json["turns"]
+    # Who asks again for what never came gets it.
+    again = await service.claim(scope="agent", agent="leaver", request_id="request-of-16-or-more")
+    (turn,) = again.json["turns"]
     assert [(one["ended"], one["reason"]) for one in turn["history"]] == [
         ("released", "client_gone")
     ]

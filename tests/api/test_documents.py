@@ -30,7 +30,7 @@ async def served(service: Service) -> dict[str, Any]:
 
 async def test_the_committed_document_is_the_one_that_is_served(service: Service) -> None:
     written = json.dumps(await served(service), indent=1, sort_keys=True) + "\n"
-    # To renew it: write `written` to the file, and read the difference.
+    # To renew it: `make schema`, and read the difference.
     assert OPENAPI.read_text() == written
 
 

@@ -13,13 +13,12 @@ ROUND_TRIPS = [
     b"[653247040368672768,9223372036854775807,12345678901234567890123]",
     '"\\ud83c\\udf78 and \U0001f378"'.encode(),
     b'"nul \\u0000 inside"',
-    b'"lone \\ud83d half"',
-    b"[" * 100 + b"]" * 100,
-    b"1" * 400,
     b"-0.0",
     b'""',
     b"true",
 ]
+# JSON that not every reader takes: it must spoil no answer.
+UNREADABLE = [b'"lone \\ud83d half"', b"[" * 100 + b"]" * 100, b"1" * 400]
 
 
 async def test_a_new_inbound_is_202_with_its_handle_and_a_location(service: Service) -> None:
@@ -252,7 +251,7 @@ async def test_what_is_not_due_is_scheduled_and_what_has_its_lane_taken_waits(
     assert states == ["scheduled", "scheduled", "queued", "waiting"]
 
 
-@pytest.mark.parametrize("payload", ROUND_TRIPS)
+@pytest.mark.parametrize("payload", [*ROUND_TRIPS, *UNREADABLE])
 async def test_a_payload_comes_back_byte_for_byte(service: Service, payload: bytes) -> None:
     body = b'{"metadata": {"z": 1,  "a": 2}, "payload":  %b  }' % payload
     headers = {"Idempotency-Key": "k1"}
@@ -261,6 +260,7 @@ async def test_a_payload_comes_back_byte_for_byte(service: Service, payload: byt
     (inbound,) = claim.json["turns"][0]["inbound"]
     shown = await service.get(f"/v1/inbound/{accepted['id']}")
     for answer, one in ((claim, inbound), (shown, shown.json)):
+        assert ("payload" in one) == (payload in ROUND_TRIPS)
         if "payload" in one:
             assert b'"payload":' + payload in answer.body
         else:

@@ -11,6 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app.api.desk import ClaimDesk
+from app.domain.model import ClaimRequest
+from app.engine.transaction import DatabaseUnavailable
 from app.settings import Database
 from tests.api.conftest import Answer, Service, opened
 from tests.database import Server
@@ -142,18 +145,25 @@ async def test_without_its_database_every_call_is_503_soon_and_comes_back(
     assert turn in {one["id"] for one in claimed}
 
 
-async def test_a_waiting_claim_is_told_when_the_database_goes(remote: Remote) -> None:
-    service, road = remote.service, remote.road
+async def test_all_waiting_claims_are_told_at_once_when_the_database_goes(remote: Remote) -> None:
+    desk = ClaimDesk(remote.service.core)
+    wish = ClaimRequest(
+        queue="default", agent="a", turns_max=1, lease_seconds=60, answer_bytes_max=1 << 20
+    )
+
+    async def wait() -> str:
+        try:
+            return str(await desk.claim(desk.seat(wish, wait_seconds=30)))
+        except DatabaseUnavailable as error:
+            return error.code
+
     async with asyncio.TaskGroup() as group:
-        waiting = [group.create_task(service.claim(wait_seconds=30)) for _ in range(10)]
-        lines = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells that somebody waits
-        async with asyncio.timeout(5):
-            while not lines.get("queue/default"):
-                await asyncio.sleep(0.01)
-        await road.cut()
+        waiting = [group.create_task(wait()) for _ in range(10)]
+        await asyncio.sleep(0)
+        remote.road.moving.clear()
         started = time.monotonic()
     assert time.monotonic() - started < SECONDS_MAX
-    assert {one.result().status for one in waiting} == {503}
+    assert {one.result() for one in waiting} == {"database_unavailable"}
 
 
 async def test_a_busy_database_is_asked_about_its_readiness_once_a_second(remote: Remote) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import time
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from tests.api.conftest import Answer, Service
 
 if TYPE_CHECKING:
     from tests.conftest import Travel
+    from tests.database import Admin
 
 
 async def settle_one(service: Service, state: str, **verdict: Any) -> None:
@@ -216,11 +218,38 @@ async def test_renewing_restores_the_lease(service: Service, travel: "Travel") -
     assert answer.json == {"lease_expires_in_seconds": 60.0, "stop": None, "newer_inbound": 0}
 
 
-async def test_usage_is_refused_while_it_has_no_effect(service: Service) -> None:
+async def test_of_what_was_used_the_greatest_total_ever_told_is_kept(
+    service: Service, admin: "Admin"
+) -> None:
     turn = await service.claimed()
-    body = {"lease_token": turn["lease_token"], "usage": {"calls": 1}}
+    told: list[dict[str, object]] = [{"calls": 3}, {"calls": 2, "money": "0.50"}, {"money": 0.25}]
+    for usage in told:
+        body = {"lease_token": turn["lease_token"], "usage": usage}
+        assert (await service.post(f"/v1/turns/{turn['id']}/renew", body)).status == 200
+    kept = json.loads(await admin.fetchval("select usage from sink.attempt"))
+    assert kept == {"calls": 3, "money": 0.5}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "3",
+        [3],
+        {"calls": -1},
+        {"calls": True},
+        {"calls": None},
+        {"calls": "many"},
+        {"calls": 1e300},
+        {"": 1},
+        {"a\x00b": 1},
+        {f"field_{n}": 1 for n in range(21)},
+    ],
+)
+async def test_a_usage_that_is_no_total_is_refused(service: Service, usage: object) -> None:
+    turn = await service.claimed()
+    body = {"lease_token": turn["lease_token"], "usage": usage}
     answer = await service.post(f"/v1/turns/{turn['id']}/renew", body)
-    assert answer.code == "not_supported"
+    assert answer.status == 422
     assert answer.json["errors"][0]["pointer"] == "/usage"
 
 
@@ -282,7 +311,17 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("verb", BODIES)
-@pytest.mark.parametrize("token", ["", "x", "\u0000", "\ud800", str(uuid4()), f"{{{uuid4()}}}"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "x",
+        "\u0000",
+        "\ud800",
+        "6f9619ff-8b86-4d01-b42d-00cf4fc964ff",
+        "{6f9619ff-8b86-4d01-b42d-00cf4fc964ff}",
+    ],
+)
 async def test_a_token_that_never_was_is_409(service: Service, verb: str, token: str) -> None:
     turn = await service.claimed()
     body = {"lease_token": token, **BODIES[verb]}

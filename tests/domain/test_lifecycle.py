@@ -56,8 +56,15 @@ def test_what_is_confirmed_or_replied_never_moves_again() -> None:
         assert all(before != MessageState.DELIVERED for before, _ in allowed)
 
 
+def test_a_cancelled_message_moves_only_by_a_fact_and_a_cancelled_turn_never_again() -> None:
+    for allowed in TURN_MOVES.values():
+        assert all(before != TurnState.CANCELLED for before, _ in allowed)
+    for verb, allowed in MESSAGE_MOVES.items():
+        assert verb == "fact" or all(before != MessageState.CANCELLED for before, _ in allowed)
+
+
 def test_a_lapse_is_never_dead() -> None:
-    assert {after for _, after in MESSAGE_MOVES["sweep"]} == {"pending", "unknown"}
+    assert {after for _, after in MESSAGE_MOVES["sweep"]} == {"pending", "unknown", "cancelled"}
 
 
 def test_a_turn_that_ended_holds_no_lane_and_a_stuck_message_is_not_closed() -> None:

@@ -10,6 +10,16 @@ RULES = {
         select t.id from sink.turn as t full join sink.inbound as i on i.turn = t.id
         where t.id is null or i.id is null
     """,
+    "a turn counts its inbound and their bytes, and gave each a place": """
+        select t.id from sink.turn as t left join sink.inbound as i on i.turn = t.id
+        group by t.id
+        having t.inbound_count <> count(i.id) or t.input_bytes <> sum(octet_length(i.body))
+            or count(distinct i.position) <> count(i.id) or max(i.position) <> count(i.id) - 1
+    """,
+    "a turn gains inbound only before its first claim": """
+        select j.turn from sink.event as j inner join sink.event as c on c.turn = j.turn and c.id < j.id
+        where j.verb = 'join' and c.verb = 'claim'
+    """,
     "a key stands for an inbound and its turn": """
         select k.key from sink.idempotency_key as k
         left join sink.inbound as i on i.id = k.inbound and i.turn = k.turn
@@ -49,10 +59,21 @@ RULES = {
         union all select max(turn::text)::uuid from sink.attempt group by token having count(*) > 1
     """,
     "what an attempt used is counted once": """
-        select t.id from sink.turn as t inner join sink.attempt as a on a.turn = t.id
-        group by t.id
-        having t.attempts_used <> count(*) filter (where a.ended is distinct from 'released')
-            or t.releases <> count(*) filter (where a.ended = 'released')
+        with allowance as (
+            -- A redrive starts a new one: the attempts before it no longer count.
+            select t.*, (
+                select count(*) from sink.event as c
+                where c.turn = t.id and c.verb = 'claim' and c.id < (
+                    select max(r.id) from sink.event as r
+                    where r.turn = t.id and r.message is null and r.verb = 'redrive' and r.from_state = 'failed'
+                )
+            ) as spent
+            from sink.turn as t
+        )
+        select t.id from allowance as t inner join sink.attempt as a on a.turn = t.id
+        group by t.id, t.attempts_used, t.releases, t.spent
+        having t.attempts_used <> count(*) filter (where a.number > t.spent and a.ended is distinct from 'released')
+            or t.releases <> count(*) filter (where a.number > t.spent and a.ended = 'released')
     """,
     "a turn is replied if and only if its whole set is delivered": """
         select t.id from sink.turn as t left join sink.outbox as o on o.turn = t.id and o.seal = t.seal
@@ -78,7 +99,7 @@ RULES = {
     "a blocker is open or stuck and comes before": """
         select o.id from sink.outbox as o left join sink.outbox as b on b.id = o.blocked_by
         where o.blocked_by is not null and (
-            b.id is null or b.state = 'delivered'
+            b.id is null or b.state in ('delivered', 'cancelled')
             or case when b.turn = o.turn then b.position >= o.position else b.place >= o.place end
         )
     """,
@@ -94,7 +115,20 @@ RULES = {
             on b.turn = o.turn and b.seal = o.seal and b.destination = o.destination
             and b.conversation is not distinct from o.conversation and b.position < o.position
         where o.state in ('pending', 'sending') and o.blocked_by is null and o.attempts = 0
-            and b.state <> 'delivered'
+            and b.state not in ('delivered', 'cancelled')
+    """,
+    "what is dead or unknown has left the lane of other sets, and so has what it stops": """
+        select o.id from sink.outbox as o inner join sink.outbox as b
+            on b.turn = o.turn and b.seal = o.seal and b.destination = o.destination
+            and b.conversation is not distinct from o.conversation and b.position <= o.position
+        where b.state in ('dead', 'unknown') and not o.left_lane
+    """,
+    "a cancelled turn has no lease and no open attempt, and nothing is taken after a cancel": """
+        select t.id from sink.turn as t inner join sink.attempt as a on a.turn = t.id
+        where t.state = 'cancelled' and a.ended is null
+        union all
+        select c.message from sink.event as c inner join sink.event as e on e.message = c.message and e.id > c.id
+        where c.to_state = 'cancelled' and e.verb <> 'fact'
     """,
     "a dead message never may have arrived": """
         select id from sink.outbox where state = 'dead' and may_have_arrived

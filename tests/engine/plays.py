@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from uuid import UUID
 
 from app.domain.model import Claimed, DeliveryPolicy, Taken, TurnPolicy
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
@@ -10,6 +11,7 @@ from app.domain.retry import after_attempt
 from tests.engine.stories import (
     CRM,
     DELIVERY_POLICY,
+    JOINING,
     QUEUE,
     TURN_POLICY,
     Sink,
@@ -48,6 +50,12 @@ async def _accept(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
     await sink.accept_one("a", "c")
 
 
+async def _join(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.accept_one("joins", "c", joining=JOINING)
+    await sink.accept_one("comes later", "c", joining=JOINING, delay_seconds=60)
+    await sink.accept_one("joins too", "c", joining=JOINING)
+
+
 async def _due(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
     await sink.due()
 
@@ -79,6 +87,50 @@ async def _seal(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
 
 async def _seal_nothing(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
     await sink.seal(sealing(held))
+
+
+async def _turns_of(sink: Sink) -> list[UUID]:
+    async with sink.pool.acquire() as connection:
+        return [row["id"] for row in await connection.fetch("select id from sink.turn")]
+
+
+async def _messages_of(sink: Sink) -> list[UUID]:
+    async with sink.pool.acquire() as connection:
+        return [row["id"] for row in await connection.fetch("select id from sink.outbox")]
+
+
+async def _cancel(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.cancel(*await _turns_of(sink))
+
+
+async def _cancel_one(sink: Sink, held: Claimed, _taken: Taken | None) -> None:
+    await sink.cancel(held.turn)
+
+
+async def _cancel_messages(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.cancel_messages(*await _messages_of(sink))
+
+
+async def _redrive(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.redrive(*await _turns_of(sink))
+
+
+async def _redrive_messages(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.redrive_messages(*await _messages_of(sink))
+
+
+async def _resolve_as_delivered(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.resolve(*await _messages_of(sink), state="delivered")
+
+
+async def _resolve_as_cancelled(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.resolve(*await _messages_of(sink), state="cancelled")
 
 
 async def _sweep_turns(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
@@ -117,6 +169,7 @@ def _settle(outcome: Outcome) -> Play:
 
 VERBS: dict[str, Play] = {
     "accept": _accept,
+    "join": _join,
     "due": _due,
     "claim": _claim,
     "renew": _renew,
@@ -139,6 +192,13 @@ VERBS: dict[str, Play] = {
     "sweep messages": _sweep_messages,
     "sweep messages, none left": _messages(LAST_DELIVERY_ATTEMPT, _sweep_messages),
     "fact": _tell,
+    "cancel": _cancel,
+    "cancel one": _cancel_one,
+    "cancel messages": _cancel_messages,
+    "redrive": _redrive,
+    "redrive messages": _redrive_messages,
+    "resolve as delivered": _resolve_as_delivered,
+    "resolve as cancelled": _resolve_as_cancelled,
 }
 # The verbs that show what they may do: each is also tried with what was never given to anybody.
 FENCED = [name for name in VERBS if re.match("renew|release|fail|seal|settle|fact", name)]

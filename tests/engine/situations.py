@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.domain.model import Claimed, Taken, Verdict
-from tests.engine.stories import DEAD, DELIVERED, LATER, UNKNOWN, Sink, draft
+from tests.engine.stories import DEAD, DELIVERED, JOINING, LATER, UNKNOWN, Sink, draft
 
 if TYPE_CHECKING:
     from tests.database import Admin, Clock
@@ -139,6 +139,7 @@ pending_perhaps_arrived = _settled(LATER_PERHAPS_ARRIVED, "1")
 replied = _settled(DELIVERED, "1")
 undelivered_by_a_dead_message = _settled(DEAD, "1", "2")
 undelivered_by_an_unknown_message = _settled(UNKNOWN, "1")
+undelivered_before_another = _settled(UNKNOWN, "1", "2")
 
 
 async def pending_perhaps_arrived_and_spoiled(stage: Stage) -> Placed:
@@ -151,6 +152,66 @@ async def failed(stage: Stage) -> Placed:
     held = await stage.sink.hold("a", "c")
     await stage.sink.hand_back(held, final=True, reason="impossible")
     return Placed(held)
+
+
+async def failed_in_a_taken_lane(stage: Stage) -> Placed:
+    placed = await failed(stage)
+    await stage.sink.accept_one("next", "c")
+    return placed
+
+
+async def gathering(stage: Stage) -> Placed:
+    await stage.sink.accept_one("a", "c", joining=JOINING)
+    return Placed()
+
+
+async def gathering_behind_another(stage: Stage) -> Placed:
+    held = await stage.sink.hold("first", "c")
+    await stage.sink.accept_one("a", "c", joining=JOINING)
+    return Placed(held)
+
+
+async def cancelled(stage: Stage) -> Placed:
+    placed = await processing_before_another(stage)
+    assert placed.held is not None
+    await stage.sink.cancel(placed.held.turn)
+    return placed
+
+
+async def cancelled_before_it_was_due(stage: Stage) -> Placed:
+    scheduled = await stage.sink.accept_one("a", "c", delay_seconds=10)
+    await stage.sink.cancel(scheduled.turn)
+    await stage.clock.travel(11)
+    return Placed()
+
+
+async def sending_and_wanted_no_more(stage: Stage) -> Placed:
+    placed = await sending(stage)
+    assert placed.taken is not None
+    await stage.sink.cancel_messages(placed.taken.message)
+    return placed
+
+
+async def sending_and_wanted_no_more_with_a_lapsed_lease(stage: Stage) -> Placed:
+    placed = await sending_and_wanted_no_more(stage)
+    await stage.clock.travel(31)
+    return placed
+
+
+async def undelivered_by_a_cancelled_message(stage: Stage) -> Placed:
+    placed = await sending_the_last(stage)
+    assert placed.held is not None
+    assert placed.taken is not None
+    await stage.sink.settle((placed.taken, DEAD))
+    await stage.sink.cancel(placed.held.turn)
+    return placed
+
+
+async def pending_and_redriven(stage: Stage) -> Placed:
+    placed = await undelivered_before_another(stage)
+    assert placed.held is not None
+    await stage.sink.redrive(placed.held.turn)
+    return placed
 
 
 SITUATIONS: dict[str, Situation] = {
@@ -175,5 +236,15 @@ SITUATIONS: dict[str, Situation] = {
     "replied": replied,
     "undelivered by a dead message": undelivered_by_a_dead_message,
     "undelivered by an unknown message": undelivered_by_an_unknown_message,
+    "undelivered before another": undelivered_before_another,
     "failed": failed,
+    "failed in a taken lane": failed_in_a_taken_lane,
+    "gathering": gathering,
+    "gathering behind another": gathering_behind_another,
+    "cancelled": cancelled,
+    "cancelled before it was due": cancelled_before_it_was_due,
+    "sending and wanted no more": sending_and_wanted_no_more,
+    "sending and wanted no more, with a lapsed lease": sending_and_wanted_no_more_with_a_lapsed_lease,
+    "undelivered by a cancelled message": undelivered_by_a_cancelled_message,
+    "pending and redriven": pending_and_redriven,
 }

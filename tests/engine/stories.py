@@ -4,13 +4,14 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from app.domain.ids import IdFactory
 from app.domain.model import (
     Accepted,
     Arrival,
+    Changed,
     Claimed,
     ClaimRequest,
     DeliveryPolicy,
@@ -18,6 +19,7 @@ from app.domain.model import (
     Fact,
     HandBack,
     HandedBack,
+    Joining,
     Renewal,
     Renewed,
     Sealed,
@@ -31,9 +33,21 @@ from app.domain.model import (
 from app.domain.outcome import Answer
 from app.domain.seal import message_hash
 from app.engine import accept as accepting
+from app.engine import (
+    cancel,
+    fact,
+    inspect,
+    redrive,
+    release,
+    renew,
+    resolve,
+    seal,
+    settle,
+    sweep,
+    take,
+)
 from app.engine import claim as claiming
 from app.engine import due as due_verb
-from app.engine import fact, inspect, release, renew, seal, settle, sweep, take
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -55,6 +69,10 @@ TURN_POLICY = TurnPolicy(
 DELIVERY_POLICY = DeliveryPolicy(
     attempts_max=5, age_seconds_max=86_400.0, backoff_seconds=1.0, backoff_seconds_max=3_600.0
 )
+
+
+# Two seconds of quiet, ten at the longest.
+JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
 
 
 def arrival(key: str, conversation: str | None = None, **changes: Any) -> Arrival:
@@ -223,6 +241,23 @@ class Sink:
 
     async def due(self, turns_max: int = 100) -> list[str]:
         return await due_verb.due(self.pool, turns_max=turns_max)
+
+    async def cancel(self, *turns: UUID) -> list[Changed | None]:
+        return await cancel.cancel_turns(self.pool, turns, by="ada")
+
+    async def cancel_messages(self, *messages: UUID) -> list[Changed | None]:
+        return await cancel.cancel_messages(self.pool, messages, by="ada")
+
+    async def redrive(self, *turns: UUID) -> list[Changed | None]:
+        return await redrive.redrive_turns(self.pool, turns, by="ada")
+
+    async def redrive_messages(self, *messages: UUID) -> list[Changed | None]:
+        return await redrive.redrive_messages(self.pool, messages, by="ada")
+
+    async def resolve(
+        self, *messages: UUID, state: Literal["delivered", "cancelled"]
+    ) -> list[Changed | None]:
+        return await resolve.resolve_messages(self.pool, messages, state=state, by="ada")
 
     async def look(self, turn: UUID) -> inspect.TurnView:
         """A turn that is there for sure, as it is."""

@@ -59,7 +59,7 @@ async def test_a_renewal_restores_the_claimed_lease(
     held = await sink.hold("a", lease_seconds=90)
     await travel(80)
     await freeze()
-    assert await sink.renew(held) == [Renewed(90.0)]
+    assert await sink.renew(held) == [Renewed(90.0, 0)]
     left = "select extract(epoch from lease_expires_at - sink.now())::int from sink.turn"
     assert await admin.fetchval(left) == 90
 
@@ -67,7 +67,7 @@ async def test_a_renewal_restores_the_claimed_lease(
 async def test_until_swept_the_holder_holds(sink: Sink, travel: "Travel") -> None:
     one, other = await sink.hold("a"), await sink.hold("b")
     await travel(10_000)
-    assert await sink.renew(one) == [Renewed(60.0)]
+    assert await sink.renew(one) == [Renewed(60.0, 0)]
     assert await sink.hand_back(other) == "queued"
     await travel(10_000)
     assert (await sink.seal_one(one, draft())).state == "sealed"
@@ -79,10 +79,10 @@ async def test_a_list_has_one_outcome_each(sink: Sink) -> None:
     missing = replace(one, turn=uuid4())
     assert await sink.renew(lost, one, missing, two, one) == [
         LeaseLost("swept", "processing"),
-        Renewed(60.0),
+        Renewed(60.0, 0),
         NoSuchTurn(),
-        Renewed(60.0),
-        Renewed(60.0),
+        Renewed(60.0, 0),
+        Renewed(60.0, 0),
     ]
     assert await sink.release(returning(two), returning(lost), returning(missing)) == [
         HandedBack("queued"),
@@ -100,7 +100,7 @@ async def test_a_swept_token_is_told_so(sink: Sink, travel: "Travel", ask: Askin
     await travel(100)
     holder = await sink.claim_one()
     assert await ask(sink, held) == LeaseLost("swept", "processing")
-    assert await sink.renew(holder) == [Renewed(60.0)]
+    assert await sink.renew(holder) == [Renewed(60.0, 0)]
 
 
 @FENCED
@@ -151,7 +151,7 @@ async def test_a_turn_that_does_not_exist_is_told_so(sink: Sink, ask: Asking) ->
 async def test_a_token_of_another_turn_moves_neither(sink: Sink, ask: Asking) -> None:
     one, other = await sink.hold("a"), await sink.hold("b")
     assert isinstance(await ask(sink, replace(one, token=other.token)), LeaseLost)
-    assert await sink.renew(one, other) == [Renewed(60.0), Renewed(60.0)]
+    assert await sink.renew(one, other) == [Renewed(60.0, 0), Renewed(60.0, 0)]
 
 
 async def test_a_token_that_does_not_hold_prolongs_nothing(

@@ -33,6 +33,7 @@ MESSAGE = {
     "may_have_arrived": ("true", "false"),
     "conversation": ("'c'", "null"),
     "place": ("1", "null"),
+    "cancel_asked": ("true", "false"),
 }
 
 FITS = """
@@ -55,16 +56,19 @@ def turn_means_something(state: str, are_set: frozenset[str]) -> bool:
     seal = {"payload_hash", "seal"}
     if are_set & seal != (seal if state in SEALED else set()):
         return False
-    if ("reason" in are_set) != (state == "failed"):
+    if ("reason" in are_set) != (state in ("failed", "cancelled")):
         return False
     if "conversation" not in are_set:
         return "lane_seq" not in are_set and state != "waiting"
-    return ("lane_seq" in are_set) == (state != "scheduled")
+    # What was cancelled may have had a place in its lane, or not yet.
+    return state == "cancelled" or ("lane_seq" in are_set) == (state != "scheduled")
 
 
 def message_means_something(state: str, are_set: frozenset[str]) -> bool:
     lease = {"attempt_id", "lease_expires_at"}
     if are_set & lease != (lease if state == "sending" else set()):
+        return False
+    if "cancel_asked" in are_set and state != "sending":
         return False
     if "blocked_by" in are_set:
         if state != "pending":

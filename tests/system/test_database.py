@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -183,9 +182,22 @@ async def test_a_port_that_is_taken_is_one_clear_line(rig: Rig) -> None:
     assert taken.err.splitlines()[-1].startswith(f"sinksweep: port: 127.0.0.1:{port} cannot be")
 
 
-async def test_without_a_database_the_start_says_where_to_name_one(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, "", "", None)  # type: ignore[arg-type]
+async def test_without_a_database_the_start_says_where_to_name_one(
+    tmp_path: Path, session: aiohttp.ClientSession
+) -> None:
+    rig = Rig(tmp_path, "", "", session)
     nowhere = await rig.run(*SERVE)
     assert nowhere.code == 1
     assert "DATABASE_URL" in nowhere.err
-    assert sys.executable not in nowhere.err
+    assert "Traceback" not in nowhere.err
+
+
+async def test_a_password_that_is_not_escaped_stops_the_start_and_is_not_quoted(
+    tmp_path: Path, session: aiohttp.ClientSession
+) -> None:
+    rig = Rig(tmp_path, "postgresql://user:se#cret@localhost/sinksweep", "", session)
+    refused = await rig.run(*SERVE)
+    assert refused.code == 2
+    assert "as %XX" in refused.err
+    assert "Traceback" not in refused.err
+    assert "cret" not in refused.err

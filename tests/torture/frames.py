@@ -73,6 +73,8 @@ class ClientFrames:
             case b"S":
                 executed, self._executed = self._executed, False
                 return executed and not self._explicit
+            case _:
+                pass
         return False
 
     def _query(self, text: bytes) -> bool:

@@ -1,6 +1,6 @@
 """A TCP proxy that breaks connections on purpose: at a commit, at a byte, for a while, or all at once.
 
-Snags are armed and met once each, by whichever connection comes to them first. Everything else lasts until `heal`.
+Snags are armed, and met once each by whichever connection comes to them first. Everything else lasts until `heal`.
 """
 
 import asyncio
@@ -86,6 +86,12 @@ class Proxy:
         self._armed.extend(snags)
         del self._armed[:-SNAGS_ARMED_MAX]
 
+    def disarm(self, *snags: Snag) -> None:
+        """Take back those that nobody has met."""
+        for snag in snags:
+            if snag in self._armed:
+                self._armed.remove(snag)
+
     def swallow(self, *ways: Way) -> None:
         """Let nothing through in these directions; nobody is told, as by a dead switch."""
         for way in ways:
@@ -103,6 +109,14 @@ class Proxy:
         for link in list(self._links):
             link.cut()
             self.snagged["reset"] += 1
+
+    async def close(self) -> None:
+        """Cut everything, and wait until nothing is passed on."""
+        self.heal()
+        while self._links:
+            for link in list(self._links):
+                link.cut()
+            await asyncio.sleep(0)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on one connection, until either side ends it or a snag does."""
@@ -211,6 +225,5 @@ async def open_proxy(
         yield proxy
     finally:
         server.close()
-        proxy.heal()
-        proxy.reset()
+        await proxy.close()
         await server.wait_closed()

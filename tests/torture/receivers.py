@@ -27,8 +27,8 @@ class Mood(StrEnum):
     FINE = "fine"
     SLOW = "slow"
     CUT_AFTER_ACTING = "cut after acting"
-    CUT_BODY = "2xx, then cut"
-    HUGE = "2xx, a huge answer"
+    CUT_BODY = "2xx and then cut"
+    HUGE = "2xx with a huge answer"
     DRIP = "drips its head"
     LIE = "500 after acting"
     THROTTLE = "429 with Retry-After"
@@ -81,13 +81,25 @@ class Receivers:
     arrivals: Counter[str] = field(default_factory=Counter)
     moods: Counter[str] = field(default_factory=Counter)
     trapped: int = 0
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while await self._one(reader, writer):
-                pass
-        writer.transport.abort()
+        self._open.add(writer)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                while await self._one(reader, writer):
+                    pass
+        finally:
+            self._open.discard(writer)
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        """Cut every connection, and wait until nobody serves one."""
+        while self._open:
+            for writer in self._open:
+                writer.transport.abort()
+            await asyncio.sleep(0)
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -139,6 +151,7 @@ class Receivers:
             case Mood.DRIP:
                 for byte in (b"HTTP/1.1 200 OK\r\nX-Patience: " + b"z" * DRIPS_MAX)[:DRIPS_MAX]:
                     writer.write(bytes([byte]))
+                    await writer.drain()
                     await asyncio.sleep(DRIP_SECONDS)
                 return False
             case Mood.CUT_BODY:
@@ -146,6 +159,8 @@ class Receivers:
                 await writer.drain()
                 await asyncio.sleep(DRIP_SECONDS)
                 return False
+            case _:
+                pass
         assert status is not None
         size = HUGE_BYTES if mood is Mood.HUGE else 0
         writer.write(b"HTTP/1.1 %b\r\n%b" % (status, _MORE.get(mood, b"")))
@@ -187,5 +202,5 @@ async def open_receivers(log: Log, rng: random.Random) -> AsyncIterator[Receiver
         yield receivers
     finally:
         server.close()
-        server.close_clients()
+        await receivers.close()
         await server.wait_closed()

@@ -1,0 +1,104 @@
+"""Where crashes are played: a database that is emptied for each, a clock that stands, and recovery that anybody does."""
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from app.domain.lifecycle import TURN_ENDED
+from app.domain.model import Claimed
+from tests.engine.stories import DELIVERED, Sink, draft, sealing
+
+if TYPE_CHECKING:
+    from tests.database import Admin
+
+ROUNDS_MAX = 40
+LAPSE_SECONDS = 61
+EPOCH = "2030-01-01 00:00:00+00"
+TABLES = (
+    "event", "outbox_payload", "outbox", "delivery_lane", "claim_request", "attempt", "turn", "lane",
+    "inbound", "idempotency_key",
+)  # fmt: skip
+
+
+class Still(random.Random):
+    """Jitter that does not shake."""
+
+    def random(self) -> float:
+        """Always the least."""
+        return 0.0
+
+
+@dataclass(slots=True)
+class StoppedClock:
+    """`sink.now()` stands, for every session, until it is moved."""
+
+    admin: "Admin"
+    seconds: float = -1.0
+
+    async def at(self, seconds: float) -> None:
+        """Put the clock so many seconds behind its epoch."""
+        if seconds == self.seconds:
+            return
+        self.seconds = seconds
+        await self.admin.execute(
+            "create or replace function sink.now() returns timestamptz language sql stable parallel safe"
+            f" as $$select timestamptz '{EPOCH}' + interval '{seconds} seconds'$$"
+        )
+
+    async def move(self, seconds: float) -> None:
+        """On from where it stands."""
+        await self.at(self.seconds + seconds)
+
+
+@dataclass(slots=True)
+class Scene:
+    """The verbs of a replica that does not crash, and what looks on."""
+
+    sink: Sink
+    admin: "Admin"
+    clock: StoppedClock
+    url: str
+    confirmed: list[str] = field(default_factory=list)
+
+    async def clear(self) -> None:
+        """As if nothing had happened."""
+        await self.admin.execute(";".join(f"delete from sink.{table}" for table in TABLES))
+        await self.clock.at(0.0)
+        self.confirmed.clear()
+
+    async def held(self, key: str, conversation: str | None = None) -> Claimed:
+        """A turn that an agent holds, whatever else there is."""
+        return await self.sink.hold(key, conversation)
+
+    async def rest(self) -> None:
+        """What agents, workers and sweeps do with nobody asking, until every turn has ended. No wedge: it is bounded."""
+        for _ in range(ROUNDS_MAX):
+            await self.sink.due()
+            await self.sink.sweep_turns()
+            await self.sink.sweep_messages()
+            held = await self.sink.claim(50)
+            if held:
+                await self.sink.seal(
+                    *(sealing(one, draft("reply", one.conversation)) for one in held)
+                )
+            taken = await self.sink.take()
+            if taken:
+                assert all(await self.sink.settle(*((one, DELIVERED) for one in taken)))
+                self.confirmed += [one.key for one in taken]
+            if not held and not taken:
+                if await self.open_turns() == 0:
+                    return
+                await self.clock.move(LAPSE_SECONDS)
+        message = f"{await self.open_turns()} turns do not come to rest"
+        raise AssertionError(message)
+
+    async def open_turns(self) -> int:
+        """How many turns have not ended."""
+        count: int = await self.admin.fetchval(
+            "select count(*) from sink.turn where not state = any($1::text[])", list(TURN_ENDED)
+        )
+        return count
+
+    def with_pool(self, pool: object) -> Sink:
+        """The verbs over another pool."""
+        return replace(self.sink, pool=pool)

@@ -1,0 +1,71 @@
+"""What is committed, without ids and times of day, so that two runs of one story can be compared row by row."""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.database import Admin
+
+# Everything that a verb may write. Times are seconds from the stopped clock's now.
+TABLES = {
+    "idempotency_key": "k.key, k.last_state from sink.idempotency_key as k",
+    "inbound": """
+        encode(i.body, 'escape'), t.lane_seq, t.state
+        from sink.inbound as i left join sink.turn as t on t.id = i.turn
+    """,
+    "lane": "l.conversation, l.tail, l.holder is null from sink.lane as l",
+    "turn": """
+        t.conversation, t.lane_seq, t.priority, t.state, t.reason, t.attempt, t.attempts_used, t.releases,
+        t.token is null, t.seal, t.inbound_count, t.input_bytes, t.lease_seconds,
+        extract(epoch from t.due_at - sink.now()), extract(epoch from t.lease_expires_at - sink.now())
+        from sink.turn as t
+    """,
+    "attempt": """
+        t.lane_seq, a.number, a.agent, a.ended, a.reason, a.request is null, a.request_hash is null
+        from sink.attempt as a inner join sink.turn as t on t.id = a.turn
+    """,
+    "claim_request": "r.agent, r.request_id, r.parameters from sink.claim_request as r",
+    "delivery_lane": "l.conversation, l.destination, l.tail from sink.delivery_lane as l",
+    "outbox": """
+        o.seal, o.position, o.conversation, o.place, o.left_lane, o.state, o.reason, b.place, b.position,
+        o.attempts, o.attempts_used, o.may_have_arrived, o.cancel_asked, o.receipt, p.body,
+        extract(epoch from o.due_at - sink.now()), extract(epoch from o.lease_expires_at - sink.now())
+        from sink.outbox as o left join sink.outbox as b on b.id = o.blocked_by
+        left join sink.outbox_payload as p on p.message = o.id
+    """,
+    "outbox_payload": "p.body from sink.outbox_payload as p",
+    "event": """
+        e.message is null, e.verb, e.from_state, e.to_state, e.attempt, e.reason, e.attempt_id is null
+        from sink.event as e
+    """,
+}
+QUERY = " union all ".join(
+    f"select '{table}' || row({columns.replace(' from sink.', ')::text from sink.', 1)}"
+    for table, columns in ((name, " ".join(text.split())) for name, text in TABLES.items())
+)
+IDS = """
+    select id from sink.inbound union select id from sink.turn union select id from sink.outbox
+    union select token from sink.attempt union select attempt_id from sink.event
+"""
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MESSAGE_KEY = re.compile(r"msg_[0-9a-z]{26}")
+
+Snapshot = tuple[str, ...]
+
+
+async def snapshot(admin: "Admin") -> Snapshot:
+    """Every committed row, in an order of its own."""
+    return tuple(sorted(row[0] for row in await admin.fetch(QUERY)))
+
+
+def shape(answer: object) -> str:
+    """An answer without its ids: each is called by the order in which it is named."""
+    names: dict[str, str] = {}
+    text = _MESSAGE_KEY.sub("key", repr(answer))
+    return _ID.sub(lambda found: names.setdefault(found[0], f"#{len(names)}"), text)
+
+
+async def unknown_ids(admin: "Admin", answer: object) -> set[str]:
+    """The ids in an answer that no row knows."""
+    known = {str(row[0]) for row in await admin.fetch(IDS)}
+    return set(_ID.findall(repr(answer))) - known

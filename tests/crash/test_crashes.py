@@ -1,0 +1,55 @@
+"""A crash at any point of any verb leaves all of it or nothing, and the repeat and the sweep lead where it would have led."""
+
+import signal
+
+import pytest
+
+from tests.crash.conftest import Courses, Tally, Victim
+from tests.crash.course import Crash
+from tests.crash.scene import Scene
+from tests.crash.trials import TRIALS
+from tests.crash.victim import Job
+from tests.crash.watch import BEGIN, COMMIT, ROLLBACK
+from tests.crash.wire import stretched
+
+EACH = pytest.mark.parametrize("name", TRIALS)
+
+
+@EACH
+async def test_every_point_of_a_verb_is_found_by_running_it(name: str, courses: Courses) -> None:
+    course = await courses(name)
+    labels = [point.label for point in course.points]
+    # The wire counts what really went to the server, the watched pool what the verb asked for.
+    assert course.requests[-1] >= len(labels)
+    assert labels.count(BEGIN) == labels.count(COMMIT) + labels.count(ROLLBACK)
+    assert any(point.commits for point in course.points)
+    assert course.committed[0] != course.committed[-1]
+
+
+@EACH
+async def test_a_socket_cut_at_any_point_leaves_all_or_nothing(
+    name: str, scene: Scene, courses: Courses, tally: Tally
+) -> None:
+    course = await courses(name)
+    for request, cut, allowed in course.cuts():
+        crash = await Crash.of(scene, TRIALS[name], course)
+        async with stretched(scene.url, at=request, cut=cut) as wire:
+            await crash.through(wire)
+        await crash.recovers(*allowed)
+        tally.cuts += 1
+
+
+@EACH
+async def test_a_process_killed_around_any_commit_leaves_all_or_nothing(
+    name: str, scene: Scene, courses: Courses, tally: Tally, victim: Victim
+) -> None:
+    course = await courses(name)
+    for point in course.points:
+        if not point.commits:
+            continue
+        for after in (False, True):
+            crash = await Crash.of(scene, TRIALS[name], course)
+            job = Job(scene.url, crash.call, point.number, after)
+            assert await victim(job) == signal.SIGKILL
+            await crash.recovers(course.committed[point.number + after])
+            tally.kills += 1

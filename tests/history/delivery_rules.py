@@ -1,0 +1,189 @@
+"""What must be true of messages: what arrives was sealed, recorded before, in order, the same each time, and true."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from tests.history.history import CLOCK_SECONDS_MAX, History
+from tests.history.rows import Event, KeptMessage
+
+_STUCK = ("dead", "unknown")
+
+
+def nothing_is_sent_before_its_seal(history: History) -> Iterator[str]:
+    """Each request at a receiver is a sealed message's, and came after its seal."""
+    for receipt in history.receipts:
+        message = history.message_by_key.get(receipt.got.key)
+        if message is None:
+            yield f"{receipt.got.key} was received and never sealed"
+            continue
+        seal = next(iter(history.events_of(message.id, "seal")), None)
+        if seal is None or receipt.got.at < history.log_time(seal) - CLOCK_SECONDS_MAX:
+            yield f"{message.key} was received before it was sealed"
+
+
+def every_attempt_is_the_same(history: History) -> Iterator[str]:
+    """All attempts carry the key and the bytes that were sealed, and no two messages share a key."""
+    for key, count in Counter(message.key for message in history.rows.messages).items():
+        if count > 1:
+            yield f"{key} is the key of {count} messages"
+    for receipt in history.receipts:
+        got, message = receipt.got, history.message_by_key.get(receipt.got.key)
+        if message is None:
+            continue
+        if got.complete and got.body_base64 != message.body_base64:
+            yield f"{got.key} was received as {got.body_base64}"
+        if got.webhook_id not in (None, got.key) or got.content_type not in (
+            None,
+            message.content_type,
+        ):
+            yield f"{got.key} was received as {got.webhook_id}, {got.content_type}"
+        if got.destination != message.destination:
+            yield f"{got.key} was received at {got.destination}"
+
+
+def what_is_confirmed_was_received(history: History) -> Iterator[str]:
+    """A message is delivered only after its receiver answered 2xx, unless somebody said that he has looked."""
+    covered = history.terms.destinations
+    for message in history.rows.messages:
+        if covered is not None and message.destination not in covered:
+            continue
+        confirmed = _confirmed(history, message)
+        for event in history.message_events.get(message.id, ()):
+            if event.to_state != "delivered" or event.verb == "resolve":
+                continue
+            if not confirmed or min(confirmed) > history.log_time(event) + CLOCK_SECONDS_MAX:
+                yield f"{message.key} is delivered and nobody had confirmed it"
+
+
+def _confirmed(history: History, message: KeptMessage) -> list[float]:
+    receipts = history.receipts_by_key.get(message.key, ())
+    return [receipt.confirmed_at for receipt in receipts if receipt.confirmed_at is not None]
+
+
+def what_arrived_is_not_given_up(history: History) -> Iterator[str]:
+    """A message that its receiver has confirmed never ends dead, as what certainly did not arrive."""
+    for message in history.rows.messages:
+        if message.state == "dead" and _confirmed(history, message):
+            yield f"{message.key} was confirmed and is dead"
+
+
+def nothing_confirmed_is_sent_again(history: History) -> Iterator[str]:
+    """Where no answer was lost, what is confirmed is written down and not sent a second time."""
+    if not history.terms.wire_is_whole:
+        return
+    for key, receipts in history.receipts_by_key.items():
+        first = min((r.confirmed_at for r in receipts if r.confirmed_at is not None), default=None)
+        if first is not None and any(receipt.got.at > first for receipt in receipts):
+            yield f"{key} was sent again after it was confirmed"
+
+
+def replied_means_all_delivered(history: History) -> Iterator[str]:
+    """A turn is replied if and only if its whole set is delivered, and not before the last of it was."""
+    for turn in history.rows.turns:
+        messages = history.messages_of.get(turn.id, [])
+        events = history.turn_events.get(turn.id, [])
+        if not messages:
+            continue
+        done = all(message.state == "delivered" for message in messages)
+        if done != (turn.state == "replied"):
+            states = [message.state for message in messages]
+            yield f"{turn.id} is {turn.state}, and its messages are {states}"
+        for replied in (event for event in events if event.to_state == "replied"):
+            late = [m.key for m in messages if _state_before(history, m, replied) != "delivered"]
+            if late:
+                yield f"{turn.id} was replied before {late} were delivered"
+
+
+def _state_before(history: History, message: KeptMessage, then: Event) -> str | None:
+    states = [e.to_state for e in history.message_events.get(message.id, ()) if e.id < then.id]
+    return states[-1] if states else None
+
+
+def attempts_are_recorded_first(history: History) -> Iterator[str]:
+    """No more requests reach a receiver than attempts were recorded before; and their cap holds."""
+    cap = history.terms.message_attempts_max
+    for message in history.rows.messages:
+        takes = [e for e in history.events_of(message.id, "take") if e.to_state == "sending"]
+        if message.attempts != len(takes):
+            yield f"{message.key} has {message.attempts} attempts and was taken {len(takes)} times"
+        if cap is not None and message.attempts_used > cap:
+            yield f"{message.key} has used {message.attempts_used} attempts"
+        receipts = history.receipts_by_key.get(message.key, [])
+        if len(receipts) > len(takes):
+            yield f"{message.key} was received {len(receipts)} times in {len(takes)} attempts"
+        for take, receipt in zip(takes, receipts, strict=False):
+            if receipt.got.at < history.log_time(take) - CLOCK_SECONDS_MAX:
+                yield f"{message.key} was received before its attempt was recorded"
+
+
+def first_attempts_are_in_order(history: History) -> Iterator[str]:
+    """In a lane of deliveries nothing is first sent while something before it is open.
+
+    A dead or unknown message stops the later ones of its set, and lets those of other sets pass it and them for good.
+    """
+    lanes: dict[object, list[KeptMessage]] = defaultdict(list)
+    for message in history.rows.messages:
+        lane: object = (message.turn, message.seal, message.destination)
+        if message.conversation is not None:
+            lane = (message.queue, message.conversation, message.destination)
+        lanes[lane].append(message)
+    for lane, messages in lanes.items():
+        messages.sort(key=lambda m: m.position if m.place is None else m.place)
+        left_at = _left_at(history, messages)
+        for n, message in enumerate(messages):
+            take = next(iter(history.events_of(message.id, "take")), None)
+            if take is None or take.to_state != "sending":
+                continue
+            passed = _passed(history, messages[n::-1], take, left_at)
+            if passed is not None:
+                yield f"{message.key} was first sent in {lane} before {passed}"
+
+
+def _left_at(history: History, messages: Sequence[KeptMessage]) -> dict[str, int]:
+    """The move by which each message of a lane was first given up, or one before it in its set."""
+    given_up: dict[tuple[str, int], int] = {}
+    left_at: dict[str, int] = {}
+    for message in messages:
+        moves = history.message_events.get(message.id, ())
+        own = next((event.id for event in moves if event.to_state in _STUCK), None)
+        name = (message.turn, message.seal)
+        if own is not None:
+            given_up[name] = min(own, given_up.get(name, own))
+        if name in given_up:
+            left_at[message.id] = given_up[name]
+    return left_at
+
+
+def _passed(
+    history: History, behind: Sequence[KeptMessage], take: Event, left_at: dict[str, int]
+) -> str | None:
+    """Whom the first of these should have waited for; the others stand before it, the nearest first.
+
+    Behind a delivered one there is nothing to find: it was asked the same.
+    """
+
+    def left(message: KeptMessage) -> bool:
+        return left_at.get(message.id, take.id) < take.id
+
+    message = behind[0]
+    for other in behind[1:]:
+        state = _state_before(history, other, take)
+        if state == "delivered" and not left(other):
+            return None
+        same_set = (other.turn, other.seal) == (message.turn, message.seal)
+        apart = not same_set and (left(message) or left(other))
+        if state not in ("delivered", "cancelled") and not apart:
+            return f"{other.key}, which was {state}"
+    return None
+
+
+RULES = (
+    nothing_is_sent_before_its_seal,
+    every_attempt_is_the_same,
+    what_is_confirmed_was_received,
+    what_arrived_is_not_given_up,
+    nothing_confirmed_is_sent_again,
+    replied_means_all_delivered,
+    attempts_are_recorded_first,
+    first_attempts_are_in_order,
+)
