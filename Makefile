@@ -27,7 +27,7 @@ ifneq ($(strip $(shell $(PY) -I -c 'print(open("$(STAMP)").read())' 2>/dev/null)
 MOVED := moved
 endif
 
-.PHONY: help run demo test check fix lock schema clean moved
+.PHONY: help run demo test torture check fix lock schema clean moved
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -43,6 +43,11 @@ test: $(STAMP) ## Everything that proves it
 	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY \
 	  $$(env | sed -n 's/^\(SINKSWEEP_[A-Z0-9_]*\)=.*/\1/p; s/^\(PG[A-Z]*\)=.*/\1/p'); \
 	  exec $(PY) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+# Half an hour: make torture ARGS="--minutes 30 --seed 7"
+torture: $(STAMP) ## Break everything for two minutes, or as long as ARGS says, then judge
+	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; \
+	  exec $(PY) -m tests.torture $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, architecture, SQL, migrations
 	@echo '== format';       $(BIN)/ruff format --check .

@@ -45,7 +45,9 @@ async def cancel_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list[
                 await SQL["find_undelivered"].rows(connection, turns=sealed) if sealed else ()
             )
         ]
-        changed = {row["turn"] for row in await _cancel(connection, messages, by=by)}
+        changed = {
+            row["turn"] for row in await _cancel(connection, messages, by=by) if row["is_changed"]
+        }
         states = await states_of(connection, turns)
         return [
             Changed(states[id_], found[id_]["is_cancelled"] or id_ in changed)
@@ -65,12 +67,7 @@ async def cancel_messages(
     async def work(connection: "Link") -> list[Changed | None]:
         rows = {row["id"]: row for row in await _cancel(connection, messages, by=by)}
         return [
-            Changed(
-                rows[id_]["state"],
-                rows[id_]["is_asked"] or rows[id_]["state"] != rows[id_]["from_state"],
-            )
-            if id_ in rows
-            else None
+            Changed(rows[id_]["state"], rows[id_]["is_changed"]) if id_ in rows else None
             for id_ in messages
         ]
 
@@ -84,6 +81,6 @@ async def _cancel(connection: "Link", messages: Sequence[UUID], *, by: str) -> "
     # A take locks nothing but messages: what it is sending now has to be seen as that.
     await SQL["lock_messages"].run(connection, messages=list(messages))
     rows = await SQL["cancel_messages"].rows(connection, messages=list(messages), by=by)
-    moved = [row for row in rows if row["turn"] is not None]
+    moved = [row for row in rows if row["is_cancelled"]]
     await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in moved])
     return rows

@@ -57,7 +57,7 @@ for no key update;
 -- Messages that are wanted no more. One that is being sent gets no next attempt. Its caller has locked them in an
 -- earlier statement.
 with held as (
-    select id, state from sink.outbox where id = any(:messages)
+    select id, turn, state from sink.outbox where id = any(:messages)
 ),
 
 asked as (
@@ -88,10 +88,10 @@ noted as (
 
 select
     held.id,
-    held.state as from_state,
-    cancelled.turn,
+    held.turn,
     coalesce(cancelled.state, held.state) as state,
-    asked.id is not null as is_asked
+    cancelled.id is not null as is_cancelled,
+    cancelled.id is not null or asked.id is not null as is_changed
 from held
 left join cancelled using (id)
 left join asked using (id);

@@ -49,6 +49,7 @@ IDS = """
 """
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MESSAGE_KEY = re.compile(r"msg_[0-9a-z]{26}")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 Snapshot = tuple[str, ...]
 
@@ -61,11 +62,15 @@ async def snapshot(admin: "Admin") -> Snapshot:
 def shape(answer: object) -> str:
     """An answer without its ids: each is called by the order in which it is named."""
     names: dict[str, str] = {}
-    text = _MESSAGE_KEY.sub("key", repr(answer))
+    text = _HASH.sub("hash", _MESSAGE_KEY.sub("key", repr(answer)))
     return _ID.sub(lambda found: names.setdefault(found[0], f"#{len(names)}"), text)
+
+
+def ids_in(answer: object) -> set[str]:
+    """Every id and token that an answer names."""
+    return set(_ID.findall(repr(answer)))
 
 
 async def unknown_ids(admin: "Admin", answer: object) -> set[str]:
     """The ids in an answer that no row knows."""
-    known = {str(row[0]) for row in await admin.fetch(IDS)}
-    return set(_ID.findall(repr(answer))) - known
+    return ids_in(answer) - {str(row[0]) for row in await admin.fetch(IDS)}

@@ -1,18 +1,32 @@
 """A crash at any point of any verb leaves all of it or nothing, and the repeat and the sweep lead where it would have led."""
 
 import signal
+from itertools import pairwise
 
 import pytest
 
 from tests.crash.conftest import Courses, Tally, Victim
 from tests.crash.course import Crash
 from tests.crash.scene import Scene
+from tests.crash.snapshot import ids_in
 from tests.crash.trials import TRIALS
 from tests.crash.victim import Job
 from tests.crash.watch import BEGIN, COMMIT, ROLLBACK
 from tests.crash.wire import stretched
 
 EACH = pytest.mark.parametrize("name", TRIALS)
+
+
+# These give each caller something else; everything else answers the same call with the same ids.
+NEW_EACH_TIME = (
+    "claim",
+    "take",
+    "take what is spoiled",
+    "late fact",
+    "fact while another sends",
+)
+# What is spoiled is ended in a transaction of its own, before the next take.
+COMMITS_TWICE = ("take what is spoiled",)
 
 
 @EACH
@@ -22,8 +36,18 @@ async def test_every_point_of_a_verb_is_found_by_running_it(name: str, courses: 
     # The wire counts what really went to the server, the watched pool what the verb asked for.
     assert course.requests[-1] >= len(labels)
     assert labels.count(BEGIN) == labels.count(COMMIT) + labels.count(ROLLBACK)
-    assert any(point.commits for point in course.points)
-    assert course.committed[0] != course.committed[-1]
+
+
+@EACH
+async def test_a_verb_commits_once_and_its_repeat_changes_nothing(
+    name: str, courses: Courses
+) -> None:
+    course = await courses(name)
+    commits = [before != after for before, after in pairwise(course.committed)]
+    assert commits.count(True) == 1 + (name in COMMITS_TWICE)
+    assert course.after == course.committed[-1]
+    if name not in NEW_EACH_TIME:
+        assert ids_in(course.repeated) == ids_in(course.first)
 
 
 @EACH

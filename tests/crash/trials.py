@@ -46,7 +46,12 @@ async def _accept_joining(scene: Scene) -> Call:
 
     await scene.sink.accept(joining("one", "c"), joining("known", "d"))
     await scene.clock.move(1)
-    calls = [joining("two", "c"), joining("three", "c"), joining("four", "e"), joining("known", "d")]
+    calls = [
+        joining("two", "c"),
+        joining("three", "c"),
+        joining("four", "e"),
+        joining("known", "d"),
+    ]
     return Call("accept", tuple(calls))
 
 

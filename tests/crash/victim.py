@@ -65,9 +65,7 @@ async def perform(job: Job, names: dict[str, str]) -> None:
     """Make the call, and die of it."""
     async with open_pool(options_for(job.url, pool_max=1), application_name=APPLICATION) as pool:
         watched = WatchedPool(pool, Suicide(job.at, job.after), names)
-        ids = IdFactory(
-            milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom
-        )
+        ids = IdFactory(milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom)
         await job.call.made(Sink(cast("Any", watched), ids, Still()))
 
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 QUEUE = "default"
 CRM = "crm"
+CONVERSATION = "c"
 KEY_SECONDS = 2_592_000.0
 ANSWER_BYTES_MAX = 8 << 20
 
@@ -91,6 +92,11 @@ def arrival(key: str, conversation: str | None = None, **changes: Any) -> Arriva
             **changes,
         },
     )
+
+
+def short(key: str, conversation: str | None = CONVERSATION, **changes: Any) -> Arrival:
+    """One of several short messages, which may join those before it."""
+    return arrival(key, conversation, **{"joining": JOINING, **changes})
 
 
 def draft(text: str = "hello", conversation: str | None = None, **changes: Any) -> DraftMessage:

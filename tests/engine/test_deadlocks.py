@@ -19,6 +19,7 @@ from tests.engine.stories import (
     draft,
     returning,
     sealing,
+    short,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ async def _accept_twice(here: Sink, there: Sink, name: str) -> None:
         )
         for n in range(TURNS)
     ]
-    await _at_once(here.accept(*arrivals), there.accept(*reversed(arrivals)))
+    joining = [short(f"{name}-j{n}", f"c{n % LANES}") for n in range(TURNS)]
+    await _at_once(
+        here.accept(*arrivals),
+        there.accept(*reversed(arrivals)),
+        here.accept(*joining),
+        there.accept(*reversed(joining)),
+    )
 
 
 async def _claim_all(here: Sink, there: Sink) -> list[Claimed]:
@@ -89,6 +96,8 @@ async def _meet(here: Sink, there: Sink, clock: Clock, round_: int) -> None:
     """Both replicas do everything to the same rows at the same time, one of them backwards."""
     await _accept_twice(here, there, f"{round_}-first")
     held = await _claim_all(here, there)
+    turns = [one.turn for one in held]
+    some = turns[::4]
     if round_ % 2:
         await clock.travel(61)
     await _at_once(
@@ -103,9 +112,14 @@ async def _meet(here: Sink, there: Sink, clock: Clock, round_: int) -> None:
         here.sweep_turns(),
         here.due(),
         there.due(),
+        here.cancel(*some),
+        there.cancel(*reversed(some)),
+        here.redrive(*turns),
+        there.redrive(*reversed(turns)),
     )
     taken = await _take_all(here, there)
     pairs = [(one, _verdict(one, n)) for n, one in enumerate(taken)]
+    messages = [one.message for one in taken]
     again = await _claim_all(here, there)
     if round_ % 3 == 0:
         await clock.travel(31)
@@ -120,6 +134,17 @@ async def _meet(here: Sink, there: Sink, clock: Clock, round_: int) -> None:
         there.seal(*reversed(_sets(again))),
         here.take(),
         there.take(),
+        here.redrive(*turns),
+        there.redrive(*reversed(turns)),
+        here.cancel(*some),
+        there.cancel(*reversed(some)),
+        here.cancel_messages(*messages[::3]),
+        there.redrive_messages(*reversed(messages)),
+        here.redrive_messages(*messages),
+        there.cancel_messages(*reversed(messages[::3])),
+        here.resolve(*messages[1::3], state="delivered"),
+        there.resolve(*reversed(messages[1::3]), state="cancelled"),
+        _accept_twice(here, there, f"{round_}-third"),
     )
 
 
@@ -138,5 +163,7 @@ async def test_two_replicas_with_the_same_work_in_opposite_order_never_deadlock(
     # A session hands in its counts when it ends, so this comes behind the pools.
     assert await admin.fetchval(DEADLOCKS) == 0
     assert await broken(admin) == {}
-    assert await admin.fetchval("select count(*) from sink.turn") == ROUNDS * 2 * TURNS
+    assert await admin.fetchval("select count(*) from sink.inbound") == ROUNDS * 3 * 2 * TURNS
+    for verb in ("join", "cancel", "redrive", "resolve"):
+        assert await admin.fetchval("select count(*) from sink.event where verb = $1", verb) > 0
     assert await admin.fetchval("select count(*) from sink.turn where state = 'replied'") > 0

@@ -24,11 +24,13 @@ from tests.engine.stories import (
     DELIVERED,
     QUEUE,
     TURN_POLICY,
+    UNKNOWN,
     Sink,
     arrival,
     draft,
     returning,
     sealing,
+    short,
 )
 from tests.engine.suspense import OneSession
 
@@ -57,6 +59,12 @@ GROWING = {
 # What each statement finds its rows by, in the tables that grow.
 INDEXES: dict[str, set[str]] = {
     "accept_inbound": set(),
+    "add_keys": set(),
+    "hold_lanes": set(),
+    "hold_joinable": {"lane_pkey", "turn_waiting", "turn_pkey"},
+    "join_turns": {"turn_pkey"},
+    "add_turns": {"lane_pkey"},
+    "add_inbound": {"idempotency_key_pkey"},
     "find_accepted": {"idempotency_key_pkey", "turn_pkey"},
     "find_due": {"turn_scheduled"},
     "enter_lanes": {"turn_pkey"},
@@ -82,6 +90,19 @@ INDEXES: dict[str, set[str]] = {
     "record_facts": {"outbox_pkey", "event_turn"},
     "find_lapsed_turns": {"turn_processing"},
     "find_lapsed_messages": {"outbox_sending"},
+    "lock_turns": {"turn_pkey"},
+    "make_lanes": set(),
+    "cancel_turns": {"turn_pkey", "attempt_pkey"},
+    "find_undelivered": {"turn_pkey", "outbox_set"},
+    "lock_messages": {"outbox_pkey"},
+    "cancel_messages": {"outbox_pkey"},
+    "redrive_turns": {"turn_pkey"},
+    "find_stuck": {"turn_pkey", "outbox_set"},
+    "reseal_turns": {"turn_pkey", "outbox_pkey"},
+    "redrive_messages": {"outbox_pkey", "outbox_set", "event_turn"},
+    "find_redriven_turns": {"event_turn"},
+    "resolve_messages": {"outbox_pkey"},
+    "find_states": {"turn_pkey"},
     "find_turns": {"turn_pkey", "inbound_turn"},
     "find_messages": {"outbox_set", "outbox_payload_pkey"},
     "find_events": {"event_turn"},
@@ -170,8 +191,40 @@ async def _story(sink: Sink, clock: Clock) -> None:
     await sink.claim(BATCH)
     await clock.travel(61)
     await patient.sweep_turns(BATCH)
+    await _desk(sink, clock)
     await sink.story(held[0].turn)
     await sink.look(held[0].turn)
+
+
+async def _desk(sink: Sink, clock: Clock) -> None:
+    """What people do, and what joins, to a batch each."""
+    for start in range(2):
+        await sink.accept(*(short(f"j{start}-{n}", f"p{n}") for n in range(BATCH)))
+        await sink.accept(*(short(f"q{start}-{n}", f"new{n}") for n in range(BATCH)))
+    await clock.travel(3)
+    held = await sink.claim(BATCH)
+    await sink.accept(*(short(f"r-{n}", one.conversation) for n, one in enumerate(held)))
+    await sink.accept(*(short(f"s-{n}", one.conversation) for n, one in enumerate(held)))
+    turns = [one.turn for one in held]
+    await sink.release(*(returning(one, final=True) for one in held))
+    await sink.redrive(*turns)
+    held = await sink.claim(BATCH)
+    turns = [one.turn for one in held]
+    drafts = {
+        one.turn: [draft(str(n), one.conversation, destination="desk") for n in range(3)]
+        for one in held
+    }
+    await sink.seal(*(sealing(one, *drafts[one.turn]) for one in held))
+    await sink.settle(*((one, UNKNOWN) for one in await sink.take(BATCH, destination="desk")))
+    await sink.redrive(*turns)
+    taken = await sink.take(BATCH, destination="desk")
+    await sink.settle(*((one, UNKNOWN) for one in taken))
+    stuck = [one.message for one in taken]
+    await sink.redrive_messages(*stuck[:5])
+    await sink.resolve(*stuck[5:10], state="delivered")
+    await sink.cancel_messages(*stuck)
+    await sink.cancel(*turns)
+    await sink.cancel(*(one.turn for one in await sink.claim(BATCH)))
 
 
 async def _behind(server: Server, *, turns: int) -> Runs:

@@ -13,11 +13,13 @@ from tests.engine.stories import (
     DELIVERED,
     QUEUE,
     TURN_POLICY,
+    UNKNOWN,
     Sink,
     arrival,
     draft,
     returning,
     sealing,
+    short,
 )
 from tests.engine.suspense import OneSession
 
@@ -162,6 +164,56 @@ async def test_a_dead_letter_is_settled_in_five(one: Sink, counted: Counted, man
 async def test_a_fact_is_told_in_four(one: Sink, counted: Counted, many: int) -> None:
     taken = await _taken(one, many)
     sent = await counted(lambda: one.tell(*taken))
+    assert sent == ["begin", "with", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_joining_is_six_and_as_much_for_what_begins_a_turn(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    for name, writes in (("first", ["with", "with"]), ("next", ["with", "with"])):
+        arrivals = [short(f"{name}-{n}", f"c{n}") for n in range(many)]
+        sent = await counted(lambda given=arrivals: one.accept(*given))
+        assert sent == ["begin", "insert", "insert", "with", *writes, "commit"]
+
+
+@MANY
+async def test_turns_are_cancelled_in_six(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    sent = await counted(lambda: one.cancel(*(h.turn for h in held)))
+    assert sent == ["begin", "insert", "select", "select", "with", "with", "select", "commit"]
+
+
+@MANY
+async def test_messages_are_cancelled_in_six(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    await one.settle(*((t, DEAD) for t in taken))
+    sent = await counted(lambda: one.cancel_messages(*(t.message for t in taken)))
+    assert sent == ["begin", "with", "select", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_turns_are_redriven_in_six(one: Sink, counted: Counted, many: int) -> None:
+    held = await _hold(one, many)
+    await one.release(*(returning(h, final=True) for h in held))
+    sent = await counted(lambda: one.redrive(*(h.turn for h in held)))
+    assert sent == ["begin", "select", "select", "with", *["select"] * 3, "commit"]
+
+
+@MANY
+async def test_messages_are_redriven_in_three(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    await one.settle(*((t, DEAD) for t in taken))
+    sent = await counted(lambda: one.redrive_messages(*(t.message for t in taken)))
+    assert sent == ["begin", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_messages_are_resolved_in_four(one: Sink, counted: Counted, many: int) -> None:
+    taken = await _taken(one, many)
+    await one.settle(*((t, UNKNOWN) for t in taken))
+    messages = [t.message for t in taken]
+    sent = await counted(lambda: one.resolve(*messages, state="delivered"))
     assert sent == ["begin", "with", "with", "with", "with", "commit"]
 
 

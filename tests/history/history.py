@@ -161,13 +161,14 @@ class History:
     def database_time(self, at: float) -> float:
         """What the database's clock said at a time of the logs."""
         moments = self._moments
-        n = max(bisect.bisect_right([m.at for m in moments], at) - 1, 0)
+        n = max(bisect.bisect_right(moments, at, key=lambda moment: moment.at) - 1, 0)
         return moments[n].database_at + at - moments[n].at
 
     def log_time(self, event: Event) -> float:
         """When a move was made, on the clock of the logs: its statement began then, and its commit came later."""
         moments = self._moments
-        n = max(bisect.bisect_right([m.database_at for m in moments], event.at) - 1, 0)
+        n = bisect.bisect_right(moments, event.at, key=lambda moment: moment.database_at) - 1
+        n = max(n, 0)
         return moments[n].at + event.at - moments[n].database_at
 
     def claim_of(self, turn: str, attempt: int) -> Event | None:

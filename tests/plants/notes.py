@@ -89,7 +89,7 @@ class Notes:
         await self.sink.pool.expire_connections()
 
     async def race(self, first: Verb, second: Verb) -> None:
-        """The second begins when the first has done its work and not committed; it has when the second waits or ends."""
+        """The second begins when the first has done its work, which is committed when the second waits or has ended."""
         async with self.sink.pool.acquire() as connection, asyncio.TaskGroup() as others:
             transaction = connection.transaction()
             await transaction.start()

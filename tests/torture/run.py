@@ -23,7 +23,7 @@ from tests.torture.judge import judge
 from tests.torture.operators import Operator
 from tests.torture.provider import SETTLED, Event, Ledger, Provider
 from tests.torture.report import Report
-from tests.torture.schedule import Fault, draw
+from tests.torture.schedule import PAUSE_SECONDS, Fault, draw
 from tests.torture.stage import Stage, open_stage
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ INVARIANTS_PAUSE_SECONDS = 4.0
 OPEN = "select count(*) from sink.turn where state <> all($1)"
 BUSY = 'sinksweep_pool_connections{state="busy"}'
 VITALS_MAX = 30
+MOMENTS = 20
 AT_REST = ("replied", "cancelled", "failed", "undelivered")
 
 
@@ -82,9 +83,14 @@ class Run:
             self.findings.append(f"{rule}: {rows[:5]} at {now() - self.began_at:.1f} s")
 
     async def moment(self) -> Moment:
-        """Both clocks at once."""
+        """Both clocks at once: the reading, of several, that was done the fastest."""
         async with self.admin() as admin:
-            return await read_moment(admin)
+            readings = []
+            for _ in range(MOMENTS):
+                began = now()
+                reading = await read_moment(admin)
+                readings.append((now() - began, reading))
+            return min(readings, key=lambda one: one[0])[1]
 
     @contextlib.asynccontextmanager
     async def admin(self) -> "AsyncIterator[Admin]":
@@ -97,12 +103,17 @@ class Run:
 
 
 async def torture(
-    folder: Path, *, seed: int, seconds: float, coalescing: bool = False, say: Callable[[str], None]
+    folder: Path,
+    *,
+    seed: int,
+    seconds: float,
+    pause_seconds: tuple[float, float] = PAUSE_SECONDS,
+    say: Callable[[str], None],
 ) -> Report:
     """Run faults for so many seconds, heal, and judge. The folder keeps every log."""
-    schedule = draw(seed=seed, seconds=seconds)
+    schedule = draw(seed=seed, seconds=seconds, pause_seconds=pause_seconds)
     (folder / "schedule.txt").write_text("\n".join(map(str, schedule)) + "\n")
-    async with open_stage(folder, seed=seed, coalescing=coalescing) as stage:
+    async with open_stage(folder, seed=seed) as stage:
         run = Run(stage, Ledger(stage.log("providers"), stage.session, stage.key))
         with stage.log("run") as log:
             log(

@@ -26,15 +26,15 @@ from tests.torture.schedule import AGENTS, DESTINATIONS
 # Every replica takes calls, so that each can be asked; the rest is mixed, and no loop runs only once.
 ROLES = {"one": "api,deliver,sweep", "two": "api,deliver", "three": "api,sweep"}
 QUEUES = ("support", "chat")
+COALESCING = ""
 LEASE_SECONDS = 2
 TURN_ATTEMPTS_MAX = 6
 RELEASES_MAX = 5
 MESSAGE_ATTEMPTS_MAX = 8
 
 
-def configuration(urls: dict[str, str], *, coalescing: bool) -> str:
+def configuration(urls: dict[str, str]) -> str:
     """Short times, so that what has to pass passes soon."""
-    joins = "coalesce_quiet_seconds = 0.2\ncoalesce_seconds_max = 1.0" if coalescing else ""
     queues = "".join(
         f"""
 [queues.{name}]
@@ -42,7 +42,7 @@ attempts_max = {TURN_ATTEMPTS_MAX}
 lease_seconds = {LEASE_SECONDS}
 backoff_seconds = 0.1
 backoff_seconds_max = 0.3
-{joins if name == "chat" else ""}
+{COALESCING if name == "chat" else ""}
 """
         for name in QUEUES
     )
@@ -115,7 +115,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def open_stage(folder: Path, *, seed: int, coalescing: bool) -> AsyncIterator[Stage]:
+async def open_stage(folder: Path, *, seed: int) -> AsyncIterator[Stage]:
     """Build everything and start the replicas and agents with it; everything ends with the context."""
     async with contextlib.AsyncExitStack() as stack:
         postgres = await stack.enter_async_context(open_own_postgres("max_connections=200"))
@@ -137,7 +137,7 @@ async def open_stage(folder: Path, *, seed: int, coalescing: bool) -> AsyncItera
             for name in DESTINATIONS
         }
         urls = {name: f"http://127.0.0.1:{way.port}/{name}" for name, way in ways.items()}
-        (folder / "sinksweep.toml").write_text(configuration(urls, coalescing=coalescing))
+        (folder / "sinksweep.toml").write_text(configuration(urls))
         # Connections are not kept: a fault is met by a new one.
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))

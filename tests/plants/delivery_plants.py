@@ -1,0 +1,174 @@
+"""Bugs at the sink: keys, confirmations, order, retries."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.channels import webhook
+from app.domain.errors import NotReady
+from app.domain.model import Taken
+from app.domain.outcome import Answer, Delivered, Outcome
+from app.engine import delivery, redrive, seal, settle, take
+from app.workers.deliverer import Deliverer
+from tests.plants.planting import Edit, Plant, Swap
+
+log = logging.getLogger(__name__)
+
+REST_SECONDS = 3600.0
+
+
+def _key_per_attempt(taken: Any) -> Any:
+    def made(row: Any) -> Taken:
+        one: Taken = taken(row)
+        return replace(one, key=f"{one.key}-{one.attempt}")
+
+    return made
+
+
+def _under_500(judge: Any) -> Any:
+    def judged(answer: Answer, *, after_seconds: float | None) -> Outcome:
+        if answer.status < 500:
+            return Delivered(answer=answer)
+        outcome: Outcome = judge(answer, after_seconds=after_seconds)
+        return outcome
+
+    return judged
+
+
+def _before_the_answer(send: Any) -> Any:
+    async def sent(self: Any, taken: Taken) -> None:
+        self._in_flight[taken.destination] += 1
+        self._ended.put_nowait((taken, Delivered()))
+        await send(self, taken)
+
+    return sent
+
+
+def _asleep(tick: Any) -> Any:
+    async def ticked(self: Deliverer) -> float:
+        await tick(self)
+        return REST_SECONDS
+
+    return ticked
+
+
+def _swallowed(_until_written: Any) -> Any:
+    async def written(self: Any, batch: Sequence[Any]) -> None:
+        try:
+            await self._write(batch, [self._settlement(*one) for one in batch])
+        except NotReady:
+            log.warning("not confirmed")
+
+    return written
+
+
+PLANTS = {
+    "key-per-attempt": Plant(
+        "each attempt has a key of its own", [Swap(take, "_taken", _key_per_attempt)]
+    ),
+    "confirmed-by-404": Plant(
+        "any status under 500 confirms", [Swap(webhook, "_judge", _under_500)]
+    ),
+    "confirmed-unanswered": Plant(
+        "a message is confirmed before its answer came",
+        [Swap(Deliverer, "_send", _before_the_answer)],
+    ),
+    "swallowed-confirmation": Plant(
+        "a confirmation that cannot be written is forgotten",
+        [Swap(Deliverer, "_until_written", _swallowed)],
+    ),
+    "no-polling": Plant(
+        "work is only found when it is told of", [Swap(Deliverer, "tick", _asleep)]
+    ),
+    "replied-by-one": Plant(
+        "a turn is replied when one message is confirmed",
+        [
+            Edit(
+                delivery,
+                "settle_turns",
+                {"bool_and(o.state = 'delivered')": "bool_or(o.state = 'delivered')"},
+            )
+        ],
+    ),
+    "replied-unlocked": Plant(
+        "whether a set is confirmed is looked up without a lock on its turn",
+        [Edit(delivery, "lock_for_messages", {"for no key update": ""})],
+    ),
+    "order-by-id": Plant(
+        "the order in a lane is that of ids",
+        [
+            Edit(
+                seal,
+                "add_messages",
+                {
+                    "o.place < item.place": "o.id < item.message",
+                    "order by o.place desc": "order by o.id desc",
+                },
+            )
+        ],
+    ),
+    "blind-take": Plant(
+        "a later message is sent during the back-off of an earlier one",
+        [
+            Edit(
+                take,
+                "take_messages",
+                {
+                    " and o.blocked_by is null": "",
+                    "        reason = null,\n": "        reason = null, blocked_by = null,"
+                    " due_since = coalesce(o.due_since, o.due_at),\n",
+                },
+            )
+        ],
+    ),
+    "one-blocker": Plant(
+        "who waited for a message that is gone waits for nobody",
+        [
+            Edit(
+                delivery,
+                "move_on",
+                {
+                    "blocked_by = next.blocker,": "blocked_by = null,",
+                    "when next.blocker is null then": "when true then",
+                },
+            ),
+        ],
+    ),
+    "parallel-redrive": Plant(
+        "a redrive begins another attempt beside the one that runs",
+        [
+            Edit(
+                redrive,
+                "redrive_messages",
+                {
+                    "o.state in ('dead', 'unknown')": "o.state in ('dead', 'unknown', 'sending')",
+                    "attempts_used = 0": "attempts_used = 0, attempt_id = null, lease_expires_at = null",
+                },
+            ),
+        ],
+    ),
+    "stop-ignored": Plant(
+        "a message that is cancelled while it is sent is tried again",
+        [
+            Edit(
+                settle,
+                "settle_messages",
+                {
+                    "state = case when o.cancel_asked and item.state <> 'delivered' then 'cancelled' else"
+                    " item.state end": "state = item.state",
+                },
+            )
+        ],
+    ),
+    "doubt-forgotten": Plant(
+        "a swept attempt is forgotten as one that may have arrived",
+        [
+            Edit(
+                settle,
+                "settle_messages",
+                {"o.may_have_arrived or item.may_have_arrived": "item.state = 'unknown'"},
+            )
+        ],
+    ),
+}

@@ -1,0 +1,127 @@
+"""Bugs at the door: how inbound are keyed, kept, acknowledged and joined."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from app.api import inbound as inbound_api
+from app.api.answers import json_answer
+from app.domain.model import Accepted
+from app.engine import accept, join
+from tests.plants.planting import Edit, Plant, Swap
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+
+_BATCH_SECONDS = 0.05
+_commits: set[asyncio.Task[None]] = set()
+
+
+def _acknowledged_first(_transact: Any) -> Any:
+    async def transact(
+        pool: "Pool", work: "Callable[[Link], Awaitable[Any]]", *, explicit: bool = True
+    ) -> Any:
+        assert explicit in (True, False)
+        connection = await pool.acquire(timeout=5)
+        transaction = connection.transaction()
+        await transaction.start()
+        found = await work(connection)
+
+        async def commit() -> None:
+            with contextlib.suppress(Exception):
+                await asyncio.sleep(_BATCH_SECONDS)
+                await transaction.commit()
+            await pool.release(connection)
+
+        task = asyncio.get_running_loop().create_task(commit())
+        _commits.add(task)
+        task.add_done_callback(_commits.discard)
+        return found
+
+    return transact
+
+
+def _minted_outside(accepted: Any) -> Any:
+    def answer(row: Any, *, duplicate: bool, same_body: bool) -> Accepted:
+        found: Accepted = accepted(row, duplicate=duplicate, same_body=same_body)
+        return replace(found, turn=uuid4()) if duplicate else found
+
+    return answer
+
+
+def _conflict(answer: Any) -> Any:
+    def answered(accepted: Accepted) -> Any:
+        if accepted.duplicate:
+            return json_answer({"code": "duplicate"}, status=409)
+        return answer(accepted)
+
+    return answered
+
+
+PLANTS = {
+    "looked-up-first": Plant(
+        "a key is looked up before it is inserted",
+        [
+            Edit(
+                accept,
+                "accept_inbound",
+                {
+                    "    from item\n    order by scope, key, position\n    on conflict do nothing": """
+    from item
+    where not exists (
+        select from sink.idempotency_key as known where known.scope = item.scope and known.key = item.key
+    )
+    order by scope, key, position
+    on conflict (scope, key) do update set inbound = excluded.inbound, turn = excluded.turn"""
+                },
+            )
+        ],
+    ),
+    "acknowledged-first": Plant(
+        "an accept is acknowledged before its commit",
+        [Swap(accept, "transact", _acknowledged_first)],
+    ),
+    "minted-outside": Plant(
+        "the handle is minted outside of the key", [Swap(accept, "_accepted", _minted_outside)]
+    ),
+    "through-jsonb": Plant(
+        "a body is stored as JSON and written out again",
+        [
+            Edit(
+                accept,
+                "accept_inbound",
+                {
+                    "        body,\n        strict_json\n    from placed": """
+        convert_to(convert_from(body, 'UTF8')::jsonb::text, 'UTF8'),
+        strict_json
+    from placed"""
+                },
+            )
+        ],
+    ),
+    "duplicate-409": Plant(
+        "duplicates are answered with 409", [Swap(inbound_api, "_answer", _conflict)]
+    ),
+    "join-claimed": Plant(
+        "inbound join a turn that was claimed and put back",
+        [
+            Edit(join, "hold_joinable", {" and t.attempt = 0": ""}),
+            Edit(join, "join_turns", {" and t.attempt = 0": ""}),
+        ],
+    ),
+    "join-unlocked": Plant(
+        "a turn is looked at without a lock before it is joined",
+        [
+            Edit(join, "hold_joinable", {"for no key update of t": ""}),
+            Edit(
+                join,
+                "join_turns",
+                {" and t.attempt = 0 and t.state in ('queued', 'waiting')": ""},
+            ),
+        ],
+    ),
+}

@@ -1,0 +1,178 @@
+"""Bugs in the middle: leases, sweeps, attempts, seals."""
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import asyncpg
+
+from app.engine import cancel, claim, release, renew, seal, statements, sweep
+from tests.plants.planting import Edit, Plant, Swap
+
+if TYPE_CHECKING:
+    from app.engine.statements import Link, Statement
+
+RETRIED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError, asyncpg.SerializationError)
+
+_HELD = "inner join sink.turn as t on t.id = item.turn and t.token = item.token"
+_HELD_BY_ANYBODY = "inner join sink.turn as t on t.id = item.turn and t.state = 'processing'"
+
+
+class _Later:
+    """Messages of a seal that are added after its transaction, each batch in one of its own."""
+
+    def __init__(self, *, first: int) -> None:
+        self._first = first
+        self._left: list[Any] = []
+
+    def add(self, add: Any) -> Any:
+        async def added(connection: "Link", messages: list[Any]) -> None:
+            self._left += messages[self._first :]
+            if messages[: self._first]:
+                await add(connection, messages[: self._first])
+
+        self._add = add
+        return added
+
+    def transact(self, transact: Any) -> Any:
+        async def transacted(pool: Any, work: Any) -> Any:
+            found = await transact(pool, work)
+            left, self._left = self._left, []
+            if left:
+                await transact(pool, lambda connection: self._add(connection, left))
+            return found
+
+        return transacted
+
+    @property
+    def changes(self) -> list[Edit | Swap]:
+        return [Swap(seal, "_add", self.add), Swap(seal, "transact", self.transact)]
+
+
+def _statement_retried(run: Any) -> Any:
+    async def retried(self: "Statement", connection: "Link", **values: object) -> Any:
+        try:
+            return await run(self, connection, **values)
+        except RETRIED:
+            await connection.execute("rollback")
+            await connection.execute("begin")
+            return await run(self, connection, **values)
+
+    return retried
+
+
+def _anybody(_may_hold: Any) -> Any:
+    return lambda row: row["attempt"] is not None
+
+
+def _nobody(_promote: Any) -> Any:
+    async def promote(_connection: "Link", _turns: list[UUID]) -> None: ...
+
+    return promote
+
+
+PLANTS = {
+    "blind-sweep": Plant(
+        "the sweep looks at a lease without a lock and writes without looking again",
+        [Edit(release, "lock_held", {"for no key update of t": ""})],
+    ),
+    "renew-tokenless": Plant(
+        "renew does not compare tokens",
+        [
+            Edit(
+                renew,
+                "renew_leases",
+                {
+                    "select t.id, t.token\n": "select t.id, item.token\n",
+                    _HELD: _HELD_BY_ANYBODY,
+                    "where t.id = held.id and t.token = held.token": "where t.id = held.id",
+                    "t.id, t.token, t.lease_seconds": "t.id, held.token, t.lease_seconds",
+                },
+            )
+        ],
+    ),
+    "seal-tokenless": Plant(
+        "seal does not compare tokens",
+        [
+            Edit(
+                seal,
+                "seal_turns",
+                {
+                    _HELD: _HELD_BY_ANYBODY,
+                    "item.turn = t.id and t.token = item.token": "item.turn = t.id",
+                },
+            ),
+            Swap(seal, "_may_hold", _anybody),
+        ],
+    ),
+    "seal-in-two": Plant("a set is recorded in two transactions", _Later(first=1).changes),
+    "messages-after": Plant("messages are added after the seal's commit", _Later(first=0).changes),
+    "no-promote": Plant(
+        "the seal frees its lane and promotes nobody", [Swap(seal, "promote", _nobody)]
+    ),
+    "uncounted-crash": Plant(
+        "attempts are counted at the handled error, not at the claim",
+        [
+            Edit(
+                claim,
+                "claim_turns",
+                {"attempts_used = t.attempts_used + 1": "attempts_used = t.attempts_used"},
+            ),
+            Edit(
+                release,
+                "put_back",
+                {
+                    "t.attempts_used - (not item.counted)::int": "t.attempts_used + (item.verb = 'fail')::int"
+                },
+            ),
+        ],
+    ),
+    "counted-twice": Plant(
+        "the sweep counts an attempt that its claim has counted",
+        [
+            Edit(
+                release,
+                "put_back",
+                {
+                    "t.attempts_used - (not item.counted)::int": "t.attempts_used - (not item.counted)::int"
+                    " + (item.verb = 'sweep')::int"
+                },
+            )
+        ],
+    ),
+    "token-again": Plant(
+        "lease tokens begin anew",
+        [
+            Edit(
+                claim,
+                "claim_turns",
+                {"token = gen_random_uuid()": "token = md5(t.id::text || t.attempts_used)::uuid"},
+            )
+        ],
+    ),
+    "statement-retried": Plant(
+        "after a deadlock the statement is tried again, not the transaction",
+        [
+            Swap(statements.Statement, "rows", _statement_retried),
+            Swap(statements.Statement, "run", _statement_retried),
+        ],
+    ),
+    "own-clock": Plant(
+        "the sweep compares leases with the clock of its own machine",
+        [
+            Edit(sweep, "find_lapsed_turns", {"sink.now()": "clock_timestamp()"}),
+            Edit(release, "lock_held", {"sink.now()": "clock_timestamp()"}),
+        ],
+    ),
+    "cancel-spares": Plant(
+        "cancelling a sealed turn spares what is being sent",
+        [
+            Edit(
+                cancel,
+                "find_undelivered",
+                {
+                    "o.state not in ('delivered', 'cancelled')": "o.state in ('pending', 'dead', 'unknown')"
+                },
+            )
+        ],
+    ),
+}
