@@ -127,6 +127,7 @@ async def _run_roles(
     when_ready: Callable[[], None],
 ) -> None:
     server = _Server(_server_configuration(core, roles))
+    log.info("serving %s at %s", ", ".join(sorted(roles)), url_of(listener))
     serving = running.create_task(server.serve(sockets=[listener]))
     async with contextlib.AsyncExitStack() as stack:
         if Role.SWEEP in roles:
@@ -141,10 +142,15 @@ async def _run_roles(
         stopped.cancel()
         log.info("draining")
         core.draining.start()
-        core.wakes.tell("*")
-        server.should_exit = True
+        running.create_task(_close(server, core.settings.server.drain_delay_seconds))
     await serving
     log.info("stopped")
+
+
+async def _close(server: uvicorn.Server, delay_seconds: float) -> None:
+    """Stop listening, once whoever balances load has had the time to see that this process is not ready."""
+    await asyncio.sleep(delay_seconds)
+    server.should_exit = True
 
 
 @contextlib.asynccontextmanager

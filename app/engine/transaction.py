@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 TRIES_MAX = 6
 # Shorter than any provider waits for its answer.
-ACQUIRE_SECONDS_MAX = 5.0
+ACQUIRE_SECONDS_MAX = 3.0
 _PAUSE_SECONDS = 0.01
 _PAUSE_SECONDS_MAX = 0.3
 

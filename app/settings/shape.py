@@ -41,10 +41,10 @@ class Database(Section):
     """How the service meets Postgres. An empty `role` keeps the role of the login."""
 
     pool_max: Annotated[Count, Field(ge=2, le=1000)] = 10
-    connect_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 5.0
-    statement_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 5000
+    connect_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 3.0
+    statement_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 4000
     lock_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 2000
-    command_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
+    command_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 5.0
     role: Annotated[str, Field(max_length=63)] = "sinksweep_app"
     allow_unsafe: bool = False
 
@@ -90,8 +90,9 @@ class Sweep(Section):
 
 
 class Server(Section):
-    """The grace of a drain, and after how many missed intervals readiness turns red."""
+    """How a drain goes, and after how many missed intervals readiness turns red."""
 
+    drain_delay_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 0.0
     drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
 

@@ -1,14 +1,16 @@
-"""Where crashes are played: a database that is emptied for each, a clock that stands, and recovery that anybody does."""
+"""Where crashes are played: a database that is emptied for each, a clock that stands, recovery by anybody."""
 
 import random
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.domain.lifecycle import TURN_ENDED
 from app.domain.model import Claimed
 from tests.engine.stories import DELIVERED, Sink, draft, sealing
 
 if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from tests.crash.watch import WatchedPool
     from tests.database import Admin
 
 ROUNDS_MAX = 40
@@ -82,7 +84,7 @@ class Scene:
         return await self.sink.hold(key, conversation)
 
     async def rest(self) -> None:
-        """What agents, workers and sweeps do with nobody asking, until every turn has ended. No wedge: it is bounded."""
+        """What agents, workers and sweeps do with nobody asking, until every turn has ended. It is bounded: no wedge."""
         for _ in range(ROUNDS_MAX):
             await self.sink.due()
             await self.sink.sweep_turns()
@@ -110,6 +112,6 @@ class Scene:
         )
         return count
 
-    def with_pool(self, pool: object) -> Sink:
+    def with_pool(self, pool: "Pool | WatchedPool") -> Sink:
         """The verbs over another pool."""
-        return replace(self.sink, pool=pool)
+        return replace(self.sink, pool=cast("Pool", pool))

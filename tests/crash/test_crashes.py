@@ -1,4 +1,4 @@
-"""A crash at any point of any verb leaves all of it or nothing, and the repeat and the sweep lead where it would have led."""
+"""A crash at any point of any verb leaves all of it or nothing, and what follows leads where it would have led."""
 
 import signal
 from itertools import pairwise

@@ -11,6 +11,7 @@ import app.engine
 
 if TYPE_CHECKING:
     from asyncpg import Record
+    from asyncpg.pool import PoolConnectionProxy
     from asyncpg.transaction import Transaction
 
     from app.engine.database import Pool
@@ -39,7 +40,7 @@ class Watcher(Protocol):
 
 def statement_names() -> dict[str, str]:
     """The name of every statement of the engine, by its text."""
-    names = {}
+    names: dict[str, str] = {}
     for module in pkgutil.iter_modules(app.engine.__path__):
         loaded = getattr(importlib.import_module(f"app.engine.{module.name}"), "SQL", {})
         names |= {statement.text: name for name, statement in loaded.items()}
@@ -61,7 +62,7 @@ class WatchedPool:
 
     async def release(self, link: "WatchedLink") -> None:
         """Give the connection back."""
-        await self.pool.release(cast("Link", link.connection))
+        await self.pool.release(cast("PoolConnectionProxy[Record]", link.connection))
 
     async def step(
         self,

@@ -42,7 +42,7 @@ def test_a_folder_comes_back_as_one_run(tmp_path: Path) -> None:
 def test_only_the_last_line_may_be_unfinished() -> None:
     whole = to_line(good_run().records[1])
     assert len(list(from_lines([whole, whole[:20]]))) == 1
-    with pytest.raises(ValueError, match="delimiter|Unterminated|Expecting"):
+    with pytest.raises(ValueError, match=r"delimiter|Unterminated|Expecting"):
         list(from_lines([whole[:20], whole]))
 
 

@@ -1,6 +1,5 @@
 """Runs the service with a bug planted: `python -m tests.plants NAME serve ...`. Without arguments it lists the bugs."""
 
-import contextlib
 import sys
 
 from app.__main__ import main
@@ -14,10 +13,8 @@ def run(arguments: list[str]) -> int:
             print(f"{name:24}{plant.what}")
         return 2
     name, *rest = arguments
-    sys.argv = ["sinksweep", *rest]
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(PLANTS[name].planted())
-        return main() or 0
+    with PLANTS[name].planted():
+        return main(rest)
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ def test_a_key_whose_feature_is_not_built_stops_the_start(text: str) -> None:
     ("text", "path"),
     [
         ("[database]\nlock_timeout_ms = 6000", "database.lock_timeout_ms"),
-        ("[database]\ncommand_seconds_max = 4", "database.statement_timeout_ms"),
+        ("[database]\ncommand_seconds_max = 3", "database.statement_timeout_ms"),
         ("[limits]\nlease_seconds_max = 59", "queues.default.lease_seconds"),
         ("[queues.a]\nbackoff_seconds = 61", "queues.a.backoff_seconds"),
         (

@@ -141,3 +141,18 @@ async def test_a_sweeper_stops_at_once_and_another_sweeps_what_is_left(
     await sweeper.restart()
     await all_replied(admin, turns=2)
     assert await faults(admin, provider=provider, receiver=receiver) == []
+
+
+async def test_readiness_is_red_while_accepts_still_succeed_before_the_listener_closes(
+    rig: Rig, receiver: Receiver
+) -> None:
+    text = configuration(receiver.url).replace("[server]", "[server]\ndrain_delay_seconds = 1.5")
+    rig.configure(text)
+    api = await rig.serve("api", roles="api")
+    api.signal(signal.SIGTERM)
+    async with asyncio.timeout(1):
+        while await api.is_ready():
+            await asyncio.sleep(0.02)
+    accepted = await api.post("/v1/inbound", {"payload": 1}, idempotency_key="late")
+    assert accepted.status == 202
+    assert await api.exit_code(seconds_max=DRAIN_SECONDS + 3) == 0
