@@ -22,7 +22,7 @@ from app.api.waits import WAIT_PARAMETERS, read_wait, turn_when
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
 from app.domain.json_text import AsSent, Kind, is_strict_json, parse_envelope
-from app.domain.model import Accepted, Arrival, ClaimedInbound
+from app.domain.model import Accepted, Arrival, ClaimedInbound, Joining
 from app.engine.accept import accept
 from app.engine.inspect import InboundView, find_inbound
 from app.engine.keys import Principal
@@ -30,6 +30,7 @@ from app.engine.wake import queue_topic
 
 DAY_SECONDS: Final = 86_400
 PRIORITY_MAX: Final = 100
+JOINED_MAX: Final = 100
 DEFAULT_QUEUE: Final = "default"
 SOURCE: Final = "api"
 
@@ -133,6 +134,21 @@ def read_arrival(api: Api, values: dict[str, object], *, key: str, principal: Pr
         priority=priority,
         delay_seconds=delay,
         not_before=not_before,
+        joining=_joining(api, queue),
+    )
+
+
+def _joining(api: Api, queue: str) -> Joining | None:
+    settings = api.core.settings
+    policy = settings.queues[queue]
+    if policy.coalesce_quiet_seconds is None:
+        return None
+    return Joining(
+        quiet_seconds=policy.coalesce_quiet_seconds,
+        seconds_max=policy.longest_coalesce_seconds,
+        inbound_max=JOINED_MAX,
+        # Joined turns fit into the answer of one claim.
+        bytes_max=settings.limits.answer_bytes_max,
     )
 
 

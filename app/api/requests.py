@@ -1,6 +1,6 @@
 """The documented shapes of requests. They describe; the calls check by themselves."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -58,6 +58,12 @@ class ReleaseTurn(Request):
     delay_seconds: Seconds = 0
     failed: bool = False
     final: bool = False
+
+
+class ResolveMessage(Request):
+    """What became of a message whose outcome was unknown."""
+
+    state: Literal["delivered", "cancelled"]
 
 
 class NewMessage(Request):

@@ -8,6 +8,13 @@ from app.api.calls import PUBLIC, Call
 from app.api.claims import claim_turns
 from app.api.inbound import accept_inbound, show_inbound, show_payload
 from app.api.operations import Readiness, show_liveness, show_metrics
+from app.api.operator import (
+    cancel_message,
+    cancel_turn,
+    redrive_message,
+    redrive_turn,
+    resolve_message,
+)
 from app.api.outbox import list_loopback, show_message
 from app.api.seals import seal_turn
 from app.api.turns import list_events, release_turn, renew_lease, show_turn
@@ -15,6 +22,7 @@ from app.api.turns import list_events, release_turn, renew_lease, show_turn
 ACCEPT: Final = frozenset({"accept"})
 AGENT: Final = frozenset({"agent"})
 READ: Final = frozenset({"read"})
+ADMIN: Final = frozenset({"admin"})
 ANYBODY_OF_THE_QUEUE: Final = ACCEPT | AGENT | READ
 
 _BODY: Final = (
@@ -124,6 +132,24 @@ CALLS: Final[Sequence[Call]] = (
         codes=(*_BODY, "not_found", "lease_lost", "already_sealed", "queue_not_configured"),
     ),
     Call(
+        method="POST",
+        path="/v1/turns/{id}/cancel",
+        handler=cancel_turn,
+        scopes=ADMIN,
+        summary="Cancel a turn, or what a sealed one has not delivered yet.",
+        answers={200: schemas.TurnNow},
+        codes=(*_BODY, "not_found", "not_cancellable"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/turns/{id}/redrive",
+        handler=redrive_turn,
+        scopes=ADMIN,
+        summary="Run a failed turn again, or send again what is dead or unknown of an undelivered one.",
+        answers={200: schemas.TurnNow},
+        codes=(*_BODY, "not_found", "not_redrivable"),
+    ),
+    Call(
         method="GET",
         path="/v1/outbox/{id}",
         handler=show_message,
@@ -131,6 +157,34 @@ CALLS: Final[Sequence[Call]] = (
         summary="One message with every attempt at it.",
         answers={200: schemas.Message},
         codes=("not_found", "invalid_content"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/outbox/{id}/cancel",
+        handler=cancel_message,
+        scopes=ADMIN,
+        summary="Send a message no more; one that is being sent gets no next attempt.",
+        answers={200: schemas.MessageNow},
+        codes=(*_BODY, "not_found", "not_cancellable"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/outbox/{id}/redrive",
+        handler=redrive_message,
+        scopes=ADMIN,
+        summary="Send a dead or unknown message again, under its old key.",
+        answers={200: schemas.MessageNow},
+        codes=(*_BODY, "not_found", "not_redrivable"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/outbox/{id}/resolve",
+        handler=resolve_message,
+        scopes=ADMIN,
+        summary="Say what became of a message whose outcome is unknown.",
+        request=requests.ResolveMessage,
+        answers={200: schemas.MessageNow},
+        codes=(*_BODY, "not_found", "not_resolvable"),
     ),
     Call(
         method="GET",

@@ -143,6 +143,20 @@ class Released(BaseModel):
     state: TurnState
 
 
+class TurnNow(BaseModel):
+    """Where the turn is after an operator's call."""
+
+    turn: str
+    state: TurnState
+
+
+class MessageNow(BaseModel):
+    """Where the message is after an operator's call; `sending` gets no next attempt after a cancel."""
+
+    id: str
+    state: MessageState
+
+
 class SealedMessage(BaseModel):
     """A message of the sealed set."""
 
@@ -251,4 +265,5 @@ class ProblemDocument(BaseModel):
     turn: str | None = None
     reason: str | None = None
     turn_state: TurnState | None = None
+    message_state: MessageState | None = None
     payload_hash: str | None = None

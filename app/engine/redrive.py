@@ -29,6 +29,7 @@ async def redrive_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list
 
     async def work(connection: "Link") -> list[Changed | None]:
         await lock_lanes(connection, turns)
+        await lock_turns(connection, turns)
         failed = await SQL["redrive_turns"].rows(connection, turns=list(turns), by=by)
         changed = {row["id"] for row in failed}
         stuck = [row["id"] for row in await SQL["find_stuck"].rows(connection, turns=list(turns))]

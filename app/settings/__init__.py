@@ -144,6 +144,15 @@ def _contradictions(settings: Settings) -> Iterator[Fault]:
         yield from compare(
             f"{at}.lease_seconds", queue.lease_seconds, limit, other="limits.lease_seconds_max"
         )
+        yield from compare(
+            f"{at}.coalesce_quiet_seconds",
+            queue.coalesce_quiet_seconds or 0.0,
+            queue.longest_coalesce_seconds,
+            other="coalesce_seconds_max",
+        )
+        if queue.coalesce_seconds_max is not None and queue.coalesce_quiet_seconds is None:
+            detail = "bounds coalesce_quiet_seconds, which is not given"
+            yield Fault(f"{at}.coalesce_seconds_max", "contradiction", detail)
         for destination in queue.destinations or ():
             if destination not in settings.destinations:
                 path = f"{at}.destinations.{dotted([destination])}"

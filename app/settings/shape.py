@@ -110,7 +110,6 @@ class Queue(Section):
         {
             "approvers",
             "budget",
-            "coalesce_quiet_seconds",
             "escalate_to",
             "follow_up_queues",
             "hold",
@@ -132,6 +131,15 @@ class Queue(Section):
     backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 60.0
     destinations: tuple[Name, ...] | None = None
     conversations: Literal["own", "any"] = "own"
+    coalesce_quiet_seconds: Annotated[Seconds | None, Field(ge=0.01, le=3600)] = None
+    coalesce_seconds_max: Annotated[Seconds | None, Field(ge=0.01, le=86_400)] = None
+
+    @property
+    def longest_coalesce_seconds(self) -> float:
+        """How long inbound are joined at most: as configured, or five quiet periods."""
+        if self.coalesce_seconds_max is not None:
+            return self.coalesce_seconds_max
+        return 5 * (self.coalesce_quiet_seconds or 0.0)
 
 
 class Destination(Section):

@@ -121,6 +121,7 @@ def settings_for(database_url: str, **changed: Any) -> Settings:
             "default": Queue(backoff_seconds=0.01),
             "support": Queue(destinations=("crm", "loopback")),
             "open": Queue(conversations="any"),
+            "chatty": Queue(coalesce_quiet_seconds=5.0),
         },
         "destinations": {
             "loopback": Destination(kind="loopback", headers_allow=("x-tag",), to_allow=("*",)),

@@ -28,7 +28,12 @@ ALLOWED: Final = {
     ("POST", "/v1/turns/{id}/renew"): {"agent", "admin"},
     ("POST", "/v1/turns/{id}/release"): {"agent", "admin"},
     ("POST", "/v1/turns/{id}/seal"): {"agent", "admin"},
+    ("POST", "/v1/turns/{id}/cancel"): {"admin"},
+    ("POST", "/v1/turns/{id}/redrive"): {"admin"},
     ("GET", "/v1/outbox/{id}"): {"read", "admin"},
+    ("POST", "/v1/outbox/{id}/cancel"): {"admin"},
+    ("POST", "/v1/outbox/{id}/redrive"): {"admin"},
+    ("POST", "/v1/outbox/{id}/resolve"): {"admin"},
     ("GET", "/v1/loopback"): {"read", "admin"},
 }
 PUBLIC: Final = {"/livez", "/readyz", "/metrics", "/openapi.json"}

@@ -84,7 +84,7 @@ class Scene:
         return await self.sink.hold(key, conversation)
 
     async def rest(self) -> None:
-        """What agents, workers and sweeps do with nobody asking, until every turn has ended. It is bounded: no wedge."""
+        """What agents, workers and sweeps do with nobody asking, until every turn has ended: no wedge."""
         for _ in range(ROUNDS_MAX):
             await self.sink.due()
             await self.sink.sweep_turns()

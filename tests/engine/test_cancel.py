@@ -354,3 +354,13 @@ async def test_a_cancel_behind_what_becomes_due_frees_its_new_lane(
         second = await first.blocks(sink.cancel(turn))
     assert second.result() == DONE
     assert await sink.state(following) == "queued"
+
+
+async def test_a_scheduled_turn_is_cancelled_under_the_lock_of_a_lane_that_was_not_there(
+    sink: Sink, suspend: Suspend
+) -> None:
+    turn = (await sink.accept_one("a", "c", delay_seconds=10)).turn
+    async with suspend() as first:
+        assert await first.sink.cancel(turn) == DONE
+        second = await first.blocks(sink.accept_one("b", "c"))
+    assert second.result().state == "queued"

@@ -139,6 +139,14 @@ async def test_only_the_last_turn_of_a_lane_is_joined(sink: Sink) -> None:
     assert joined.turn == alone.turn
 
 
+async def test_what_was_cancelled_behind_a_turn_has_ended_its_gathering(sink: Sink) -> None:
+    (first,) = await _say(sink, "a")
+    alone = await sink.accept_one("b", CONVERSATION)
+    await sink.cancel(alone.turn)
+    (next_one,) = await _say(sink, "d")
+    assert next_one.turn not in (first.turn, alone.turn)
+
+
 @pytest.mark.parametrize("how", ["released", "failed", "swept"])
 async def test_a_turn_once_claimed_never_gains_inbound(
     sink: Sink, travel: "Travel", how: str

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 FILE = "rows.json"
 
+# On a busy machine one reading of two clocks may take long: the quickest of several says best what each said.
+READINGS_MAX = 20
+READING_SECONDS = 0.004
+
 # Times are seconds since 1970 on the database's clock, ids and tokens as the API spells them.
 
 
@@ -182,9 +186,17 @@ async def read_database(url: str) -> Rows:
 
 async def read_moment(connection: Any) -> Moment:
     """What the database's clock says now. Write it down again each time that clock was moved."""
-    before = now()
-    said = await connection.fetchval("select extract(epoch from sink.now())::double precision")
-    return Moment((before + now()) / 2, said)
+    best: tuple[float, Moment] | None = None
+    for _ in range(READINGS_MAX):
+        before = now()
+        said = await connection.fetchval("select extract(epoch from sink.now())::double precision")
+        after = now()
+        if best is None or after - before < best[0]:
+            best = (after - before, Moment((before + after) / 2, said))
+        if best[0] < READING_SECONDS:
+            break
+    assert best is not None
+    return best[1]
 
 
 def _inbound(value: UUID) -> str:

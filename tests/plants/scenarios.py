@@ -97,7 +97,7 @@ async def seal_without_a_database(stage: Stage) -> None:
 async def seal_in_a_deadlock(stage: Stage) -> None:
     """A seal is the victim of a deadlock with somebody who came over its path."""
     await stage.admin.execute("do $$ begin execute format("
-        "'alter database %I set deadlock_timeout = ''20ms''', current_database()); end $$")  # fmt: skip
+        "'alter database %I set deadlock_timeout = ''200ms''', current_database()); end $$")  # fmt: skip
     await stage.crash()
     await stage.post("a")
     held = await stage.claim_one()

@@ -87,6 +87,8 @@ def test_two_variables_that_contradict_each_other_stop_the_start() -> None:
         ("[sweep]\ninterval_seconds = inf", "sweep.interval_seconds"),
         ("[queues]\ndefault = 1", "queues.default"),
         ("[queues.default]\nlease_seconds = 0", "queues.default.lease_seconds"),
+        ("[queues.a]\ncoalesce_quiet_seconds = 0", "queues.a.coalesce_quiet_seconds"),
+        ("[queues.a]\ncoalesce_quiet_seconds = 3601", "queues.a.coalesce_quiet_seconds"),
         (f'[queues.default]\nconversations = "{CANARY}"', "queues.default.conversations"),
         (f'[queues.default]\ndestinations = "{CANARY}"', "queues.default.destinations"),
         ('[queues."a/b"]', 'queues."a/b"'),
@@ -150,6 +152,11 @@ def test_a_key_whose_feature_is_not_built_stops_the_start(text: str) -> None:
         ("[limits]\nlease_seconds_max = 59", "queues.default.lease_seconds"),
         ("[queues.a]\nbackoff_seconds = 61", "queues.a.backoff_seconds"),
         (
+            "[queues.a]\ncoalesce_quiet_seconds = 2\ncoalesce_seconds_max = 1.9",
+            "queues.a.coalesce_quiet_seconds",
+        ),
+        ("[queues.a]\ncoalesce_seconds_max = 10", "queues.a.coalesce_seconds_max"),
+        (
             '[destinations.a]\nkind = "x"\nbackoff_seconds_max = 0.5',
             "destinations.a.backoff_seconds",
         ),
@@ -157,6 +164,13 @@ def test_a_key_whose_feature_is_not_built_stops_the_start(text: str) -> None:
 )
 def test_keys_that_contradict_each_other_stop_the_start(text: str, path: str) -> None:
     assert faults(text) == {path: "contradiction"}
+
+
+def test_joining_is_off_until_a_quiet_period_is_given_and_lasts_five_of_them_unless_told() -> None:
+    assert load().queues["default"].coalesce_quiet_seconds is None
+    text = "[queues.a]\ncoalesce_quiet_seconds = 2\n[queues.b]\ncoalesce_quiet_seconds = 2"
+    settings = load(f"{text}\ncoalesce_seconds_max = 2")
+    assert [settings.queues[name].longest_coalesce_seconds for name in "ab"] == [10.0, 2.0]
 
 
 def test_a_queue_names_only_destinations_that_exist() -> None:

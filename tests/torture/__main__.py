@@ -7,10 +7,12 @@ import argparse
 import asyncio
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.torture.report import Report
 from tests.torture.run import torture
 
 SECONDS_A_MINUTE = 60.0
@@ -28,20 +30,27 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         parser.error(f"{folder} is not empty")
-    report = asyncio.run(
-        torture(
-            folder,
-            seed=seed,
-            seconds=wish.minutes * SECONDS_A_MINUTE,
-            say=lambda line: print(line, flush=True),
-        )
-    )
+    try:
+        report = asyncio.run(_run(folder, seed=seed, seconds=wish.minutes * SECONDS_A_MINUTE))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print(f"Stopped; the logs are in {folder}")
+        return 1
     print(*report.lines(), sep="\n")
     if report.violations:
         print(f"The logs are in {folder}; the same faults again: --seed {seed}")
     elif wish.folder is None:
         shutil.rmtree(folder)
     return 1 if report.violations else 0
+
+
+async def _run(folder: Path, *, seed: int, seconds: float) -> Report:
+    this = asyncio.current_task()
+    assert this is not None
+    # Ended from outside, it ends what it has started.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    return await torture(
+        folder, seed=seed, seconds=seconds, say=lambda line: print(line, flush=True)
+    )
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ class Agent:
         return (Path(self.task["folder"]) / "obey").exists()
 
     def run(self) -> None:
-        """Work until killed."""
-        while True:
+        """Work until killed, or until whoever started it is gone."""
+        parent = os.getppid()
+        while os.getppid() == parent:
             for turn in self.claim():
                 way: tuple[str, ...] = ("seal",)
                 if not self.obeys:

@@ -15,7 +15,7 @@ from tests.history.log import Asked, Log, Told, now
 from tests.torture.provider import Ledger
 
 ANSWER_SECONDS_MAX = 6.0
-PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.15
 EXPECTED = {None, 200, 409, 503}
 
 Json = dict[str, Any]

@@ -20,7 +20,8 @@ ANSWER_SECONDS_MAX = 6.0
 PAUSE_SECONDS = 0.1
 TRIES_MAX = 2000
 REMEMBERED_MAX = 400
-CONVERSATIONS = 60
+# Few where inbound are joined, so that they are.
+CONVERSATIONS = {"support": 60, "chat": 15}
 SETTLED = (200, 202)
 
 
@@ -133,7 +134,6 @@ class Provider:
     urls: list[str]
     ledger: Ledger
     rng: random.Random
-    queues: tuple[str, ...]
     told: int = 0
 
     async def work(self, go_on: Callable[[], bool], *, pause_seconds: Callable[[], float]) -> None:
@@ -147,11 +147,13 @@ class Provider:
         self.told += 1
         n, rng = self.told, self.rng
         spelled = b'{ "n":%d,  "text" : "caf\\u00e9 \xe2\x98\x95",\n"who": "%b", "n2": 1.50 }'
+        queue = rng.choice(list(CONVERSATIONS))
+        person = f"person {rng.randrange(CONVERSATIONS[queue])}"
         return Event(
             key=f"{self.name}-{n}",
-            queue=rng.choice(self.queues),
+            queue=queue,
             payload=spelled % (n, self.name.encode()),
-            conversation=f"person {rng.randrange(CONVERSATIONS)}" if rng.random() < 0.85 else None,
+            conversation=person if rng.random() < 0.85 else None,
             delay_seconds=0.3 if rng.random() < 0.05 else None,
             priority=rng.choice((0, 0, 0, 5)),
         )

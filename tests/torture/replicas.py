@@ -87,7 +87,8 @@ class Replica:
             self.findings.append(f"{self.service.name} did not end within {STOP_SECONDS_MAX} s")
             process.kill()
             return
-        if code != 0:
+        # Before it listens for signals it ends as any process does.
+        if code != 0 and (self.ready or code != -signal.SIGTERM):
             took = time.monotonic() - began
             self.findings.append(f"{self.service.name} was stopped and ended with {code} in {took}")
 

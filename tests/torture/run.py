@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.database import Admin
 
 PROVIDERS_A_REPLICA = 2
-OPERATORS = 2
+OPERATORS = 3
 OPEN_TURNS_MAX = 100
 LOOK_SECONDS = 0.5
 REST_SECONDS_MAX = 40.0
@@ -152,7 +152,6 @@ async def _work(
                 [url, *(other for other in stage.urls if other != url)],
                 run.ledger,
                 random.Random(f"provider {number} {seed}"),
-                stages.QUEUES,
             )
             crowd.create_task(provider.work(lambda: not run.peace, pause_seconds=run.pause_seconds))
         for number in range(OPERATORS):
@@ -173,13 +172,14 @@ async def _harm(run: Run, schedule: Sequence[Fault], *, say: Callable[[str], Non
     async def one(fault: Fault) -> None:
         try:
             await do(run.stage, fault, note=run.done.append)
+            say(f"{now() - run.began_at:8.2f}  over: {fault}")
         except Exception as error:  # noqa: BLE001 - a fault that cannot be done must not end the run
             run.findings.append(f"could not be done: {fault}: {error!r}")
 
     async with asyncio.TaskGroup() as group:
         for fault in schedule:
             await asyncio.sleep(max(0.0, began + fault.at_seconds - time.monotonic()))
-            say(f"{now() - run.began_at:8.2f}  {fault}  ({run.open_turns} turns open)")
+            say(f"{now() - run.began_at:8.2f}  come: {fault}  ({run.open_turns} turns open)")
             group.create_task(one(fault))
 
 

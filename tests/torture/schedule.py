@@ -37,16 +37,16 @@ class Kind(StrEnum):
 
 # How often each comes, in comparison.
 WEIGHTS: Mapping[Kind, int] = {
-    Kind.KILL_REPLICA: 8,
+    Kind.KILL_REPLICA: 5,
     Kind.FREEZE_REPLICA: 4,
-    Kind.ROLL: 2,
-    Kind.KILL_POSTGRES: 4,
-    Kind.KILL_BOTH: 3,
+    Kind.ROLL: 1,
+    Kind.KILL_POSTGRES: 3,
+    Kind.KILL_BOTH: 2,
     Kind.KILL_BACKEND: 2,
     Kind.TERMINATE: 6,
     Kind.HOLD_TRANSACTION: 3,
     Kind.HOLD_LOCKS: 5,
-    Kind.COMMIT_SNAGS: 14,
+    Kind.COMMIT_SNAGS: 16,
     Kind.BYTE_SNAGS: 8,
     Kind.SLOW_DATABASE: 4,
     Kind.DATABASE_HOLE: 5,
@@ -58,7 +58,7 @@ WEIGHTS: Mapping[Kind, int] = {
     Kind.FREEZE_AGENT: 6,
     Kind.KILL_AGENT: 6,
 }
-PAUSE_SECONDS = (0.3, 1.2)
+PAUSE_SECONDS = (0.5, 1.8)
 LASTS_SECONDS = (0.3, 3.0)
 
 

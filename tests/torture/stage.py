@@ -18,6 +18,7 @@ from app.engine.keys import SCOPES, create_key
 from tests.database import options_for
 from tests.history.log import Log
 from tests.system.own_postgres import OwnPostgres, open_own_postgres
+from tests.torture.provider import CONVERSATIONS
 from tests.torture.proxy import Proxy, Streams, open_proxy
 from tests.torture.receivers import Receivers, open_receivers
 from tests.torture.replicas import Replica, Worker, build_replica
@@ -25,8 +26,8 @@ from tests.torture.schedule import AGENTS, DESTINATIONS
 
 # Every replica takes calls, so that each can be asked; the rest is mixed, and no loop runs only once.
 ROLES = {"one": "api,deliver,sweep", "two": "api,deliver", "three": "api,sweep"}
-QUEUES = ("support", "chat")
-COALESCING = ""
+QUEUES = tuple(CONVERSATIONS)
+COALESCING = "coalesce_quiet_seconds = 0.2\ncoalesce_seconds_max = 1.0"
 LEASE_SECONDS = 2
 TURN_ATTEMPTS_MAX = 6
 RELEASES_MAX = 5

@@ -1,0 +1,213 @@
+"""The real engine over a real database, driven from a synchronous machine: each call may lose its connection."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from uuid import UUID
+
+import asyncpg
+
+from app.domain.ids import IdFactory
+from app.engine.database import open_pool
+from app.engine.transaction import DatabaseUnavailable
+from tests.crash.scene import EPOCH, TABLES, Still, StoppedClock
+from tests.crash.watch import Point, WatchedPool, statement_names
+from tests.database import options_for
+from tests.engine.invariants import RULES
+from tests.engine.stories import CRM, QUEUE, Sink
+from tests.model.rules import DELIVERY_POLICY, TURN_POLICY
+from tests.model.world import Message, Turn, World
+
+if TYPE_CHECKING:
+    from app.engine.database import Pool
+    from app.engine.statements import Link
+    from tests.database import Admin
+
+T = TypeVar("T")
+
+# The connection is lost before the commit is sent, or behind it and before its answer is read.
+Crash = Literal["", "before", "after"]
+
+OTHER = "mail"
+BROKEN = " union all ".join(
+    f"select $rule${rule}$rule$ as rule, to_json(found)::text as found from ({query}) as found"
+    for rule, query in RULES.items()
+)
+SECONDS = f"extract(epoch from {{}} - timestamptz '{EPOCH}')::double precision"
+TURNS = f"""
+    select id, conversation, state, {SECONDS.format("created_at")}, {SECONDS.format("due_at")}, priority, lane_seq,
+        inbound_count, attempt, attempts_used, releases, {SECONDS.format("lease_expires_at")}
+    from sink.turn order by id
+"""
+MESSAGES = f"""
+    select id, turn, position, conversation, destination, place, state, blocked_by, left_lane, attempts, attempts_used,
+        may_have_arrived, cancel_asked, {SECONDS.format("lease_expires_at")},
+        case when state = 'pending' then {SECONDS.format("due_at")} end
+    from sink.outbox order by id
+"""
+# A lane that nobody has entered yet is as good as none.
+LANES = "select conversation, tail, holder from sink.lane where tail > 0 order by conversation"
+PLACES = "select conversation, destination, tail from sink.delivery_lane order by 1, 2"
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+@dataclass(slots=True)
+class Counting:
+    """Ids in the order in which they are made, so that a model can foresee them."""
+
+    made: int = 0
+
+    def new(self) -> UUID:
+        """The next one."""
+        self.made += 1
+        return UUID(int=self.made)
+
+    def ahead(self, count: int) -> UUID:
+        """The one that is made after so many others."""
+        return UUID(int=self.made + count)
+
+
+@dataclass(slots=True)
+class _Loses:
+    """Loses the connection around the n-th point that commits."""
+
+    crash: Crash
+    left: int
+
+    async def before(self, point: Point, connection: "Link") -> None:
+        self.left -= point.commits
+        if point.commits and not self.left and self.crash == "before":
+            connection.terminate()
+
+    async def after(self, point: Point, connection: "Link") -> None:
+        if point.commits and not self.left and self.crash == "after":
+            connection.terminate()
+            raise asyncpg.ConnectionDoesNotExistError("cut")
+
+
+@dataclass(slots=True)
+class Stage:
+    """The verbs, the clock and the rows."""
+
+    runner: asyncio.Runner
+    admin: "Admin"
+    clock: StoppedClock
+    sink: Sink
+    ids: Counting
+    closing: Callable[[], Coroutine[Any, Any, None]]
+    names: dict[str, str] = field(default_factory=statement_names)
+    played: int = 0
+
+    @classmethod
+    def open(cls, runner: asyncio.Runner, url: str) -> "Stage":
+        """A stage over a migrated database, in whose loop everything happens."""
+        return runner.run(cls._open(runner, url))
+
+    @classmethod
+    async def _open(cls, runner: asyncio.Runner, url: str) -> "Stage":
+        admin = await asyncpg.connect(url)
+        clock = StoppedClock(admin)
+        await clock.stop()
+        opened = open_pool(options_for(url, pool_max=1), application_name="sinksweep-test")
+        ids = Counting()
+        sink = Sink(
+            await opened.__aenter__(),
+            cast("IdFactory", ids),
+            Still(),
+            {QUEUE: TURN_POLICY},
+            {CRM: DELIVERY_POLICY, OTHER: DELIVERY_POLICY},
+        )
+
+        async def close() -> None:
+            await opened.__aexit__(None, None, None)
+            await admin.close()
+
+        return cls(runner, admin, clock, sink, ids, close)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.runner.run(self.closing())
+
+    def clear(self) -> None:
+        """As if nothing had happened."""
+        self.played += 1
+        how = "truncate {}" if self.played % 50 == 0 else "delete from {}"
+        self.runner.run(
+            self.admin.execute(";".join(how.format(f"sink.{table}") for table in TABLES))
+        )
+        self.runner.run(self.clock.at(0.0))
+        self.ids.made = 0
+
+    def call(
+        self, verb: Callable[[Sink], Awaitable[T]], *, crash: Crash, commit: int = 1
+    ) -> tuple[T | None, bool]:
+        """The answer of a verb, and whether it came: not when the connection was lost at its n-th commit."""
+        watched = WatchedPool(self.sink.pool, _Loses(crash, commit), self.names)
+        sink = replace(self.sink, pool=cast("Pool", watched))
+
+        async def made() -> tuple[T | None, bool]:
+            try:
+                return await verb(sink), True
+            except DatabaseUnavailable:
+                assert crash
+                return None, False
+
+        return self.runner.run(made())
+
+    def move(self, seconds: float) -> None:
+        """Time goes on."""
+        self.runner.run(self.clock.move(seconds))
+
+    def broken(self) -> list[str]:
+        """The invariants that do not hold, with what breaks them."""
+        return [f"{row[0]}: {row[1]}" for row in self.runner.run(self.admin.fetch(BROKEN))]
+
+    def tokens(self) -> dict[UUID, tuple[UUID, int]]:
+        """The turn and the number of each attempt, by its token."""
+        rows = self.runner.run(self.admin.fetch("select token, turn, number from sink.attempt"))
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def rows(self) -> Rows:
+        """What the model foresees, as it is."""
+        return self.runner.run(self._rows())
+
+    async def _rows(self) -> Rows:
+        queries = {"turns": TURNS, "messages": MESSAGES, "lanes": LANES, "places": PLACES}
+        return {
+            name: [tuple(row) for row in await self.admin.fetch(query)]
+            for name, query in queries.items()
+        }
+
+
+def foreseen(world: World) -> Rows:
+    """What the model foresees, in the form of the rows."""
+    return {
+        "turns": [_turn(turn) for turn in sorted(world.turns.values(), key=lambda t: t.id)],
+        "messages": [_message(m) for m in sorted(world.messages.values(), key=lambda m: m.id)],
+        "lanes": [(name, lane.tail, lane.holder) for name, lane in sorted(world.lanes.items())],
+        "places": [(*lane, tail) for lane, tail in sorted(world.places.items())],
+    }
+
+
+def _turn(t: Turn) -> tuple[object, ...]:
+    place = (t.id, t.conversation, t.state, t.created, t.due, t.priority, t.seq, t.inbound)
+    return (*place, t.attempt, t.used, t.releases, t.lease_until)
+
+
+def _message(m: Message) -> tuple[object, ...]:
+    place = (m.id, m.turn, m.position, m.conversation, m.destination, m.place)
+    story = (m.state, m.by, m.left, m.attempts, m.used, m.may, m.stop, m.lease_until)
+    return (*place, *story, m.due if m.state == "pending" else None)
+
+
+def differences(found: Rows, wanted: Rows) -> list[str]:
+    """Row by row, what is and what should be."""
+    return [
+        f"{name}: is {is_}, should be {should}"
+        for name, rows in found.items()
+        for is_, should in itertools.zip_longest(rows, wanted[name])
+        if is_ != should
+    ]
