@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from app import VERSION
 from app.domain.errors import NotReady, SinksweepError
+from app.domain.scopes import SCOPES
 
 if TYPE_CHECKING:
     from app.engine.keys import KeyView
+    from app.service import Role
     from app.settings import Settings
 
 EXIT_USAGE = 2
@@ -67,18 +69,17 @@ def _why(error: SinksweepError) -> str:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from app.core import open_core
-    from app.service import Role, bind, check_database, run_service
+    from app.service import bind, check_database, run_service
     from app.telemetry import configure_logging
 
     settings = _settings(arguments)
     configure_logging()
-    roles = frozenset(Role(role) for role in arguments.roles.split(","))
 
     async def work() -> None:
         with bind(settings.host, settings.port) as listener:
             async with open_core(settings, application_name="sinksweep") as core:
                 await check_database(core)
-                await run_service(core, roles=roles, listener=listener)
+                await run_service(core, roles=arguments.roles, listener=listener)
 
     return _run(work())
 
@@ -208,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         dest="scopes",
-        choices=("accept", "agent", "approve", "read", "admin"),
+        choices=SCOPES,
         help="what it may do; repeatable",
     )
     create.add_argument("--queue", action="append", dest="queues", help="repeatable; none: all")
@@ -228,13 +229,15 @@ def _days(text: str) -> float:
     return days
 
 
-def _roles(text: str) -> str:
-    known = {"api", "deliver", "sweep"}
-    wrong = [role for role in text.split(",") if role not in known]
+def _roles(text: str) -> "frozenset[Role]":
+    from app.service import Role
+
+    named = text.split(",")
+    wrong = [role for role in named if role not in set(Role)]
     if wrong:
-        message = f"unknown: {', '.join(wrong)}; known are {', '.join(sorted(known))}"
+        message = f"unknown: {', '.join(wrong)}; known are {', '.join(sorted(Role))}"
         raise argparse.ArgumentTypeError(message)
-    return text
+    return frozenset(map(Role, named))
 
 
 if __name__ == "__main__":

@@ -125,23 +125,27 @@ class Core:
     # When each loop last finished a pass, on the monotonic clock, and how old that may get.
     passes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    @property
-    def turn_policies(self) -> Mapping[str, TurnPolicy]:
-        """The policy of each configured queue."""
-        return {
-            name: TurnPolicy(
-                attempts_max=queue.attempts_max,
-                releases_max=self.settings.limits.releases_max,
-                backoff_seconds=queue.backoff_seconds,
-                backoff_seconds_max=queue.backoff_seconds_max,
-            )
-            for name, queue in self.settings.queues.items()
-        }
+    # The policy of each configured queue, and of each configured destination.
+    turn_policies: Mapping[str, TurnPolicy] = field(init=False)
+    delivery_policies: Mapping[str, DeliveryPolicy] = field(init=False)
 
-    @property
-    def delivery_policies(self) -> Mapping[str, DeliveryPolicy]:
-        """The policy of each configured destination."""
-        return {name: route.policy for name, route in self.routes.items()}
+    def __post_init__(self) -> None:
+        """Settings never change: neither do the policies that follow from them."""
+        object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
+        policies = {name: route.policy for name, route in self.routes.items()}
+        object.__setattr__(self, "delivery_policies", policies)
+
+
+def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
+    return {
+        name: TurnPolicy(
+            attempts_max=queue.attempts_max,
+            releases_max=settings.limits.releases_max,
+            backoff_seconds=queue.backoff_seconds,
+            backoff_seconds_max=queue.backoff_seconds_max,
+        )
+        for name, queue in settings.queues.items()
+    }
 
 
 def database_options(settings: Settings) -> DatabaseOptions:

@@ -7,6 +7,7 @@ within the grace, and leaves what is left to the leases.
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -15,6 +16,7 @@ from enum import StrEnum
 import uvicorn
 
 from app.api.application import build_application
+from app.api.protocol import protocol_with
 from app.core import Core
 from app.domain.errors import SinksweepError
 from app.engine.schema import check_schema, undurable
@@ -27,8 +29,8 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
-HEADER_BYTES_MAX = 64 * 1024
-CONNECTIONS_MAX = 10_000
+# Files that a process has open beside its connections.
+FILES_SPARE = 1000
 
 
 class Role(StrEnum):
@@ -110,6 +112,7 @@ async def run_service(
 ) -> None:
     """Run the roles until a signal asks to stop. Every role serves health and metrics."""
     stop = asyncio.Event()
+    _allow_files(core.settings.server.connections_max + FILES_SPARE)
     with _signals(stop):
         async with asyncio.TaskGroup() as background:
             wakes = background.create_task(core.wakes.run())
@@ -191,7 +194,10 @@ async def _settle(deliverer: Deliverer) -> None:
 def _server_configuration(core: Core, roles: frozenset[Role]) -> uvicorn.Config:
     return uvicorn.Config(
         build_application(core, api=Role.API in roles),
-        http="httptools",
+        http=protocol_with(
+            header_seconds_max=core.settings.limits.header_seconds_max,
+            connections_max=core.settings.server.connections_max,
+        ),
         loop="none",
         lifespan="off",
         ws="none",
@@ -201,10 +207,19 @@ def _server_configuration(core: Core, roles: frozenset[Role]) -> uvicorn.Config:
         date_header=True,
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, int(core.settings.server.drain_seconds)),
     )
+
+
+def _allow_files(count: int) -> None:
+    """As many connections as configured need as many open files; the usual allowance is for a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # A system may allow less than it says.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

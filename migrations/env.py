@@ -19,10 +19,19 @@ set search_path = pg_catalog;
 create schema if not exists sink;
 do $$
 begin
-    if not exists (select from pg_catalog.pg_roles where rolname = 'sinksweep_app') then
-        create role sinksweep_app nologin;
-    end if;
-    if not pg_catalog.pg_has_role(current_user, 'sinksweep_app', 'member') then
+    begin
+        if not exists (select from pg_catalog.pg_roles where rolname = 'sinksweep_app') then
+            create role sinksweep_app nologin;
+        end if;
+    exception when duplicate_object or unique_violation then
+        -- Another database of this server was migrated at the same moment. Roles are the server's.
+        null;
+    end;
+    -- Whoever makes a role may give it away from Postgres 16 on, and yet not take it on.
+    if not pg_catalog.pg_has_role(
+        current_user, 'sinksweep_app',
+        case when pg_catalog.current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
         execute pg_catalog.format('grant sinksweep_app to %I', current_user);
     end if;
 end

@@ -58,7 +58,7 @@ class Server:
 @asynccontextmanager
 async def open_server() -> AsyncIterator[Server]:
     """Serve a new folder, with a migrated database to copy, until the context ends."""
-    folder = Path(tempfile.mkdtemp(prefix="sinksweep-tests-", dir=_parent()))
+    folder = Path(tempfile.mkdtemp(prefix="sinksweep-tests-", dir=scratch_folder()))
     # The server may run as another account, which has to pass through; the data inside is its own.
     os.chmod(folder, 0o711)  # noqa: PTH101
     try:
@@ -77,7 +77,7 @@ async def open_server() -> AsyncIterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _parent() -> str:
+def scratch_folder() -> str:
     """Memory, where there is plenty of it: a database is made ten times faster there than on a disk."""
     memory = "/dev/shm"
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= MEMORY_BYTES_MIN

@@ -54,8 +54,8 @@ def build_application(core: Core, *, api: bool = True) -> FastAPI:
     )
     application.state.core = core
     application.add_middleware(Surroundings, metrics=core.metrics)
-    # Everybody who waits looks up, and sees that there is nothing to wait for.
-    core.draining.when_started(lambda: core.wakes.tell(EVERYBODY))
+    # Everybody who waits here looks up, and sees that there is nothing to wait for.
+    core.draining.when_started(lambda: core.wakes.wake_here(EVERYBODY))
     calls = operations(Readiness(core))
     if api:
         calls = [*CALLS, *calls]

@@ -16,6 +16,7 @@ from app.engine.keys import Principal, key_id_of
 
 KNOWN_SECONDS: Final = 0.5
 KNOWN_MAX: Final = 4096
+UNKNOWN_MAX: Final = 1024
 _TURNS_MAX: Final = 10
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
@@ -30,12 +31,42 @@ class _LookUp:
     error: Exception | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Whose a key is, or that it is nobody's, until a moment of the monotonic clock."""
+
+    principal: Principal | None
+    until: float
+
+
+class _Answers:
+    """The answers that were given last."""
+
+    def __init__(self, answers_max: int) -> None:
+        self._max = answers_max
+        self._kept: OrderedDict[bytes, _Answer] = OrderedDict()
+
+    def get(self, digest: bytes, *, now: float) -> _Answer | None:
+        """The answer for a key, if it is young enough."""
+        answer = self._kept.get(digest)
+        return answer if answer is not None and answer.until > now else None
+
+    def keep(self, digest: bytes, answer: _Answer) -> None:
+        """Keep an answer, and drop the oldest where there are too many."""
+        self._kept[digest] = answer
+        self._kept.move_to_end(digest)
+        while len(self._kept) > self._max:
+            self._kept.popitem(last=False)
+
+
 class Authenticator:
     """Turns headers into principals, asking the database at most twice a second for each key."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
-        self._known: OrderedDict[bytes, tuple[Principal | None, float]] = OrderedDict()
+        self._known = _Answers(KNOWN_MAX)
+        # Apart: there is no end of keys that are nobody's, and they must not push out those of somebody.
+        self._unknown = _Answers(UNKNOWN_MAX)
         self._running: dict[bytes, _LookUp] = {}
 
     async def principal(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
@@ -49,9 +80,10 @@ class Authenticator:
     async def _known_as(self, key: str) -> Principal | None:
         digest = hashlib.sha256(key.encode()).digest()
         for _ in range(_TURNS_MAX):
-            known = self._known.get(digest)
-            if known is not None and known[1] > time.monotonic():
-                return known[0]
+            now = time.monotonic()
+            known = self._known.get(digest, now=now) or self._unknown.get(digest, now=now)
+            if known is not None:
+                return known.principal
             running = self._running.get(digest)
             if running is None:
                 return await self._look_up(digest, key)
@@ -66,10 +98,8 @@ class Authenticator:
         until = time.monotonic() + KNOWN_SECONDS
         try:
             principal = await self._find(key)
-            self._known[digest] = (principal, until)
-            self._known.move_to_end(digest)
-            while len(self._known) > KNOWN_MAX:
-                self._known.popitem(last=False)
+            answers = self._unknown if principal is None else self._known
+            answers.keep(digest, _Answer(principal, until))
             return principal
         except Exception as error:
             running.error = error

@@ -89,7 +89,8 @@ class EarlyAnswer(Response):
     """An answer to a request whose body was not read to its end: then the connection closes."""
 
     def __init__(self, error: Refusal) -> None:
-        answer = problem(error.code, detail=error.detail, headers={"Connection": "close"})
+        headers = {**error.headers, "Connection": "close"}
+        answer = problem(error.code, detail=error.detail, headers=headers)
         super().__init__(answer.body, answer.status_code, dict(answer.headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002

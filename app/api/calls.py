@@ -56,7 +56,7 @@ class Call:
     """One call. `scopes` are those of which a key needs one; `PUBLIC` needs no key.
 
     `answers` gives the model of each successful status (None: not JSON), `codes` the codes of its own refusals,
-    `query` the names and words of its query parameters.
+    `query` the names and words of its query parameters, `texts` those of them that are any text.
     """
 
     method: str
@@ -67,6 +67,7 @@ class Call:
     answers: Mapping[int, type[BaseModel] | None]
     request: type[BaseModel] | None = None
     query: Mapping[str, str] = field(default_factory=dict)
+    texts: frozenset[str] = frozenset()
     headers: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
 

@@ -20,12 +20,12 @@ from app.domain.errors import NotReady
 from app.domain.ids import TURN_PREFIX, format_id
 from app.domain.json_text import Kind, parse_envelope
 from app.domain.model import Claimed, ClaimRequest, HandBack
-from app.engine.claim import forget_request
+from app.engine.claim_request import forget_request
 from app.engine.inspect import Place
 from app.engine.keys import Principal
 from app.engine.wake import turn_topic
 
-REQUEST_ID_BYTES_MIN: Final = 16
+REQUEST_ID_CHARACTERS_MIN: Final = 16
 _LOOKS_AROUND: Final = 3
 
 _SHAPE: Final = {
@@ -55,7 +55,7 @@ async def claim_turns(api: Api, request: Request, principal: Principal) -> Respo
     lease = fields.integer("lease_seconds", default=lease, least=1, most=limits.lease_seconds_max)
     wait_seconds = fields.seconds("wait_seconds", seconds_max=limits.wait_seconds_max)
     request_id = fields.name(
-        "request_id", code="request_id_invalid", bytes_min=REQUEST_ID_BYTES_MIN
+        "request_id", code="request_id_invalid", least=REQUEST_ID_CHARACTERS_MIN
     )
     code_version = fields.name("code_version")
     fields.check()
@@ -130,7 +130,7 @@ class ClaimAnswer(Response):
         await send({"type": "http.response.body", "body": body[-1:]})
 
     async def _take_back(self, claimed: list[Claimed]) -> None:
-        items = [HandBack(one.turn, one.token, "client_gone") for one in claimed]
+        items = [HandBack(one.turn, one.token, "client_gone", untold=True) for one in claimed]
         try:
             await hand_back(self._api, items, queue=self._wish.queue)
             if self._wish.request_id is not None:

@@ -22,7 +22,7 @@ REQUEST_CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "scope_missing": Code(403, "The key may not make this call."),
         "not_found": Code(404, "There is no such thing, or the key may not see it."),
         "method_not_allowed": Code(405, "The path has no such method; see Allow."),
-        "request_timeout": Code(408, "The body did not arrive in time."),
+        "request_timeout": Code(408, "The request did not arrive in time."),
         "lease_lost": Code(409, "The lease token no longer holds; nothing was changed."),
         "already_sealed": Code(409, "This attempt has sealed another set; nothing was changed."),
         "not_cancellable": Code(409, "It has arrived: there is nothing left to cancel."),
@@ -33,8 +33,10 @@ REQUEST_CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "content_type_unsupported": Code(415, "The body must be application/json in UTF-8."),
         "idempotency_key_reused": Code(422, "The key was used before for another body."),
         "invalid_content": Code(422, "Several things are wrong with the content; see errors."),
+        "headers_too_large": Code(431, "The headers are too long or too many."),
         "internal_error": Code(500, "Something went wrong here; it was logged."),
         "database_unavailable": Code(503, "The database is not available at the moment."),
+        "overloaded": Code(503, "There are too many requests at the moment; nothing was done."),
         "queue_not_configured": Code(503, "The turn's queue is not configured here."),
     }
 )
@@ -69,7 +71,7 @@ CONTENT_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "payload_ambiguous": "payload or payload_base64, not both",
         "payload_missing": "payload or payload_base64 is needed",
         "queue_unknown": "there is no such queue",
-        "request_id_invalid": "16 to 255 bytes without control characters",
+        "request_id_invalid": "16 characters or more, at most 255 bytes, without control characters",
         "request_id_reused": "the request was made before with other parameters",
         "required": "this field is needed",
         "set_too_large": "the payloads of the set are too large together",

@@ -139,9 +139,9 @@ class ClaimDesk:
             return
         for seat, claimed in zip(asked, answers, strict=True):
             seat.looked = True
-            if claimed:
+            if claimed is not None:
                 seat.answer(claimed)
-        if any(answers):
+        if any(claimed is not None for claimed in answers):
             line.width, line.empty = min(line.width * 2, SEATS_MAX), False
             return
         line.width = 1
@@ -167,7 +167,7 @@ class ClaimDesk:
             asked.append(seat)
         return asked
 
-    async def _ask(self, seats: list[Seat]) -> list[list[Claimed]]:
+    async def _ask(self, seats: list[Seat]) -> list[list[Claimed] | None]:
         pool = self._core.pool
         try:
             return await claim(
@@ -178,12 +178,12 @@ class ClaimDesk:
         except InvalidContent as invalid:
             if len(seats) == 1:
                 seats[0].fail(invalid)
-                return [[]]
+                return [None]
         # One of them is wrong, and takes nobody with it.
-        found: list[list[Claimed]] = []
+        found: list[list[Claimed] | None] = []
         for seat in seats:
             (claimed,) = await self._ask([seat])
-            if claimed:
+            if claimed is not None:
                 # At once: should the next one fail, this one keeps what is committed.
                 seat.answer(claimed)
             found.append(claimed)

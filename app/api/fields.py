@@ -58,13 +58,18 @@ class Fields:
         return value
 
     def name(
-        self, name: str, *, code: str = "name_invalid", required: bool = False, bytes_min: int = 1
+        self, name: str, *, code: str = "name_invalid", required: bool = False, least: int = 1
     ) -> str | None:
-        """A name of at most 255 bytes without control characters."""
+        """A name of at least so many characters and at most 255 bytes, without control characters."""
         value = self.string(name, required=required)
         if value is None:
             return None
-        if _NOT_IN_NAMES.search(value) or not bytes_min <= len(value.encode()) <= NAME_BYTES_MAX:
+        # In this order: half a character has no bytes.
+        if (
+            len(value) < least
+            or _NOT_IN_NAMES.search(value)
+            or len(value.encode()) > NAME_BYTES_MAX
+        ):
             self.refuse(name, code)
             return None
         return value

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, cast
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,7 +23,7 @@ from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
 from app.domain.json_text import AsSent, Kind, is_strict_json, parse_envelope
 from app.domain.model import Accepted, Arrival, ClaimedInbound, Joining
 from app.engine.accept import accept
-from app.engine.inspect import InboundView, find_inbound
+from app.engine.inspect import find_inbound, find_inbound_place
 from app.engine.keys import Principal
 from app.engine.wake import queue_topic
 
@@ -134,6 +133,7 @@ def read_arrival(api: Api, values: dict[str, object], *, key: str, principal: Pr
         priority=priority,
         delay_seconds=delay,
         not_before=not_before,
+        delay_seconds_max=limits.delay_seconds_max,
         joining=_joining(api, queue),
     )
 
@@ -210,10 +210,15 @@ def body_hash(
 
 async def show_inbound(api: Api, request: Request, principal: Principal) -> Response:
     """One inbound with what became of it."""
-    view = await _visible(api, path_id(request, INBOUND_PREFIX), principal)
+    inbound = path_id(request, INBOUND_PREFIX)
     wait = read_wait(query_of(request, *WAIT_PARAMETERS), limits=api.core.settings.limits)
-    turn = await turn_when(api.core, view.turn, wait=wait)
-    if turn is None:
+    place = await find_inbound_place(api.core.pool, inbound)
+    if place is None or not principal.sees(place.queue):
+        raise Refusal("not_found")
+    turn = await turn_when(api.core, place.turn, wait=wait)
+    # Read only now: no body is held while somebody waits.
+    view = await find_inbound(api.core.pool, inbound)
+    if turn is None or view is None:
         raise Refusal("not_found")
     status = status_fields(turn, messages=sees_messages(principal))
     fields, raw = inbound_members(view.content)
@@ -223,20 +228,15 @@ async def show_inbound(api: Api, request: Request, principal: Principal) -> Resp
 
 async def show_payload(api: Api, request: Request, principal: Principal) -> Response:
     """The bytes of one inbound, to keep and not to show."""
-    view = await _visible(api, path_id(request, INBOUND_PREFIX), principal)
+    view = await find_inbound(api.core.pool, path_id(request, INBOUND_PREFIX))
+    if view is None or not principal.sees(view.queue):
+        raise Refusal("not_found")
     headers = {
         "Content-Type": view.content.content_type,
         "Content-Disposition": f'attachment; filename="{request.path_params["id"]}"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     return Response(view.content.body or b"", headers=headers)
-
-
-async def _visible(api: Api, inbound: UUID, principal: Principal) -> InboundView:
-    view = await find_inbound(api.core.pool, inbound)
-    if view is None or not principal.sees(view.queue):
-        raise Refusal("not_found")
-    return view
 
 
 def inbound_members(

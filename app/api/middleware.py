@@ -1,16 +1,22 @@
-"""Around every request: counted by its route, and kept out of caches and out of the guesses of browsers."""
+"""Around every request: counted by its route, refused before any work where there are too many, and kept out of caches
+and out of the guesses of browsers.
+"""
 
 import time
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.bodies import EarlyAnswer
+from app.api.problems import Refusal
+from app.api.protocol import OVERLOADED
 from app.telemetry import Metrics
 
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PRIVATE_PATHS: Final = "/v1/"
 _UNKNOWN: Final = "unknown"
+_LATER: Final = {"Retry-After": "1"}
 
 
 class Surroundings:
@@ -39,8 +45,12 @@ class Surroundings:
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
+        app = self._app
+        if private and scope.get("state", {}).get(OVERLOADED):
+            # Whoever asks how this process is doing is answered all the same.
+            app = EarlyAnswer(Refusal("overloaded", headers=_LATER))
         try:
-            await self._app(scope, receive, sending)
+            await app(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", _UNKNOWN)
             self._metrics.requests.labels(route, str(status)).inc()

@@ -14,7 +14,15 @@ from app.domain.lifecycle import TurnState
 
 _REF: Final = "#/components/schemas/{model}"
 _INTEGERS: Final = frozenset({"cursor", "limit"})
-_EVERYWHERE: Final = ("unauthorized", "scope_missing", "database_unavailable", "internal_error")
+_EVERYWHERE: Final = (
+    "unauthorized",
+    "scope_missing",
+    "request_timeout",
+    "headers_too_large",
+    "internal_error",
+    "database_unavailable",
+    "overloaded",
+)
 
 Document = dict[str, Any]
 
@@ -79,9 +87,8 @@ def _parameters(call: Call) -> list[Document]:
             }
         )
     for name, words in call.query.items():
-        parameters.append(
-            {"name": name, "in": "query", "description": words, "schema": _query_schema(name)}
-        )
+        schema = {"type": "string"} if name in call.texts else _query_schema(name)
+        parameters.append({"name": name, "in": "query", "description": words, "schema": schema})
     return parameters
 
 

@@ -1,15 +1,25 @@
 """Outbox messages over HTTP: what was sealed, what happened to it, and what the loopback channel received."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.answers import json_answer, payload_member, reads_as_json, rfc3339, with_members
+from app.api.answers import (
+    json_answer,
+    payload_member,
+    reads_as_json,
+    rfc3339,
+    to_json,
+    with_members,
+)
 from app.api.calls import Api, path_id, query_of
 from app.api.problems import Refusal
 from app.api.turns import message_fields, read_number
+from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, format_id
 from app.engine.inspect import EventView, find_message
 from app.engine.keys import Principal
@@ -17,6 +27,11 @@ from app.engine.loopback import Received, list_received
 
 RECEIVED_DEFAULT: Final = 20
 RECEIVED_MAX: Final = 100
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+# So many digits reach to the year 5138.
+_CURSOR: Final = re.compile(r"([0-9]{1,17})\.([!-~]{1,255})")
 
 
 async def show_message(api: Api, request: Request, principal: Principal) -> Response:
@@ -75,20 +90,43 @@ def attempt_log(events: Sequence[EventView]) -> list[dict[str, object]]:
 
 
 async def list_loopback(api: Api, request: Request, principal: Principal) -> Response:
-    """What the loopback channel received, newest first."""
-    query = query_of(request, "limit")
+    """What the loopback channel received, newest first, a page at a time."""
+    query = query_of(request, "cursor", "limit")
     limit = read_number(query, "limit", default=RECEIVED_DEFAULT, least=1, most=RECEIVED_MAX)
-    queues = None if principal.queues is None else sorted(principal.queues)
-    received = await list_received(api.core.pool, queues=queues, rows_max=limit)
+    received = await list_received(
+        api.core.pool,
+        queues=None if principal.queues is None else sorted(principal.queues),
+        rows_max=limit + 1,
+        after=read_cursor(query),
+    )
     items: list[bytes] = []
     left = api.core.settings.limits.answer_bytes_max
-    for one in received:
+    for one in received[:limit]:
         item = _received(one)
         left -= len(item)
         if items and left < 0:
             break
         items.append(item)
-    return json_answer(b'{"items":[%b],"next_cursor":null}' % b",".join(items))
+    more = len(received) > len(items)
+    cursor = _cursor(received[len(items) - 1]) if more else None
+    page = (b",".join(items), to_json(cursor))
+    return json_answer(b'{"items":[%b],"next_cursor":%b}' % page)
+
+
+def _cursor(last: Received) -> str:
+    """Where a page ended: the time of its last message, in microseconds, and its key."""
+    return f"{(last.last_at - _EPOCH) // _MICROSECOND}.{last.key}"
+
+
+def read_cursor(query: Mapping[str, str]) -> tuple[datetime, str] | None:
+    """Read what `next_cursor` said; raises `InvalidContent`."""
+    text = query.get("cursor")
+    if text is None:
+        return None
+    parts = _CURSOR.fullmatch(text)
+    if parts is None:
+        raise InvalidContent(Problem("/cursor", "wrong_type", "a next_cursor is needed"))
+    return _EPOCH + int(parts[1]) * _MICROSECOND, parts[2]
 
 
 def _received(one: Received) -> bytes:

@@ -7,14 +7,14 @@ from app.api import requests, schemas
 from app.api.calls import PUBLIC, Call
 from app.api.claims import claim_turns
 from app.api.inbound import accept_inbound, show_inbound, show_payload
-from app.api.operations import Readiness, show_liveness, show_metrics
-from app.api.operator import (
+from app.api.interventions import (
     cancel_message,
     cancel_turn,
     redrive_message,
     redrive_turn,
     resolve_message,
 )
+from app.api.operations import Readiness, show_liveness, show_metrics
 from app.api.outbox import list_loopback, show_message
 from app.api.seals import seal_turn
 from app.api.turns import list_events, release_turn, renew_lease, show_turn
@@ -192,7 +192,11 @@ CALLS: Final[Sequence[Call]] = (
         handler=list_loopback,
         scopes=READ,
         summary="What the loopback channel received, newest first.",
-        query={"limit": "1 to 100; 20 without it."},
+        query={
+            "cursor": "What is behind the page with this `next_cursor`.",
+            "limit": "1 to 100; 20 without it.",
+        },
+        texts=frozenset({"cursor"}),
         answers={200: schemas.ReceivedMessages},
         codes=("invalid_content",),
     ),

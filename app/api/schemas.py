@@ -221,10 +221,10 @@ class ReceivedMessage(BaseModel):
 
 
 class ReceivedMessages(BaseModel):
-    """What arrived last, newest first."""
+    """A page of what arrived last, newest first."""
 
     items: list[ReceivedMessage]
-    next_cursor: None
+    next_cursor: str | None
 
 
 class Checks(BaseModel):

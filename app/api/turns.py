@@ -24,7 +24,7 @@ from app.domain.seal import spell
 from app.engine.inspect import EventView, MessageView, TurnView, find_events
 from app.engine.keys import Principal
 from app.engine.release import release
-from app.engine.renew import renew
+from app.engine.renew import USAGE_FIELDS_MAX, renew
 from app.engine.wake import queue_topic, turn_topic
 
 EVENTS_DEFAULT: Final = 100
@@ -32,7 +32,6 @@ EVENTS_MAX: Final = 1000
 NUMBER_MAX: Final = (1 << 63) - 1
 REASON_BYTES_MAX: Final = 1000
 
-USAGE_FIELDS_MAX: Final = 20
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _AMOUNT: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?", re.ASCII)
 

@@ -12,13 +12,13 @@ from uuid import UUID
 from app.core import Core
 from app.domain.errors import InvalidContent, Problem
 from app.domain.lifecycle import TURN_ENDED, TurnState
-from app.engine.inspect import TurnView, find_turn, has_reached
+from app.engine.inspect import Progress, TurnView, find_progress, find_turn
 from app.engine.wake import turn_topic
 from app.settings import Limits
 
 WAIT_PARAMETERS: Final = ("wait", "timeout_seconds")
 POLL_SECONDS: Final = 1.0
-# One topic stands for many turns: what happens to the others must not become queries without end.
+# Where too much happens everybody is woken: what happens to others must not become queries without end.
 LOOK_SECONDS_MIN: Final = 0.03
 DEFAULT_SECONDS: Final = 30.0
 
@@ -59,21 +59,27 @@ async def turn_when(core: Core, turn: UUID, *, wait: Wait | None) -> TurnView | 
 
     None if there is no such turn.
     """
-    if wait is None:
-        return await find_turn(core.pool, turn)
+    if wait is not None:
+        await _until(core, turn, wait)
+    # Read last, so that what is shown is never older than what ended the wait.
+    return await find_turn(core.pool, turn)
+
+
+async def _until(core: Core, turn: UUID, wait: Wait) -> None:
     until = time.monotonic() + wait.seconds
     with core.wakes.waiting(turn_topic(turn)) as told:
         while True:
             told.clear()
-            # In this order, so that what is shown is never older than what ended the wait.
-            reached = await has_reached(core.pool, turn, wait.state)
-            view = await find_turn(core.pool, turn)
-            if view is None or reached or view.state == wait.state or view.state in TURN_ENDED:
-                return view
+            if _is_over(await find_progress(core.pool, turn, wait.state)):
+                return
             left = until - time.monotonic()
             if left <= 0 or core.draining.started:
-                return view
+                return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, POLL_SECONDS)):
                     await asyncio.sleep(LOOK_SECONDS_MIN)
                     await told.wait()
+
+
+def _is_over(progress: Progress | None) -> bool:
+    return progress is None or progress.reached or progress.state in TURN_ENDED

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 from app.core import Core, InvalidConfiguration, open_core
 from app.dev.binaries import find_binaries
 from app.dev.postgres import AlreadyRunning, EmbeddedPostgres
-from app.engine.keys import SCOPES, create_key, find_principal
+from app.domain.scopes import SCOPES
+from app.engine.keys import create_key, find_principal
 from app.engine.schema import upgrade
 from app.service import Role, bind, check_database, run_service, url_of
 from app.settings import Settings

@@ -6,12 +6,8 @@ Crockford's base 32 in lower case, whose order as text is the order of the UUIDs
 
 import re
 from collections.abc import Callable
-from typing import Final, NewType
+from typing import Final
 from uuid import UUID
-
-InboundId = NewType("InboundId", UUID)
-TurnId = NewType("TurnId", UUID)
-MessageId = NewType("MessageId", UUID)
 
 INBOUND_PREFIX: Final = "in_"
 TURN_PREFIX: Final = "turn_"

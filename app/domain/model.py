@@ -31,7 +31,10 @@ class DeliveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One inbound to accept. `scope` is what its key is unique in; `not_before` wins over `delay_seconds`."""
+    """One inbound to accept. `scope` is what its key is unique in; `not_before` wins over `delay_seconds`.
+
+    Neither may lie further ahead than `delay_seconds_max`, by the database's clock.
+    """
 
     scope: str
     key: str
@@ -47,6 +50,7 @@ class Arrival:
     priority: int = 0
     delay_seconds: float = 0.0
     not_before: datetime | None = None
+    delay_seconds_max: float = 31_536_000.0
     joining: "Joining | None" = None
 
     @property
@@ -167,7 +171,10 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class HandBack:
-    """A turn handed back. `failed` counts the attempt and backs off; `final` ends the turn."""
+    """A turn handed back. `failed` counts the attempt and backs off; `final` ends the turn.
+
+    `untold`: whoever it was leased to never heard of it, so that not even the cap on releases counts.
+    """
 
     turn: UUID
     token: UUID
@@ -175,6 +182,7 @@ class HandBack:
     delay_seconds: float = 0.0
     failed: bool = False
     final: bool = False
+    untold: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import IdFactory
 from app.domain.model import Accepted, Arrival
 from app.engine.join import accept_joining, contents
@@ -27,6 +28,8 @@ async def accept(
 
     A key that is known answers with the ids and the state of what it stands for, whatever the body; `same_body` tells
     whether it was the same. `key_seconds` is how long a new key is remembered at least.
+
+    Raises `InvalidContent` for one that would be due too far ahead; what came before it in the list is accepted.
 
     Arrivals that may join others of their conversation are accepted apart from the rest, run by run.
     """
@@ -83,10 +86,13 @@ async def _accept_alone(
         priorities=[arrival.priority for arrival in arrivals],
         delays=[arrival.delay_seconds for arrival in arrivals],
         not_befores=[arrival.not_before for arrival in arrivals],
+        delays_max=[arrival.delay_seconds_max for arrival in arrivals],
         key_seconds=key_seconds,
         **contents(arrivals),
     )
     for row in rows:
+        if row["turn"] is None:
+            raise InvalidContent(Problem("/not_before", "out_of_range"))
         found[row["position"]] = _accepted(row, duplicate=False, same_body=True)
     return found
 

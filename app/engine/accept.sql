@@ -1,21 +1,23 @@
 -- name: accept_inbound
 -- One statement is the whole accept: the key decides, and everything else hangs on the keys that were new.
 -- A twin that is being accepted elsewhere makes the insert wait and then find its key. Keys and lanes are taken in
--- sorted order; a lane's row is locked by its upsert, which sees its latest version whatever the snapshot says.
+-- sorted order, that of C whatever the database collates by; a lane's row is locked by its upsert, which sees its
+-- latest version whatever the snapshot says. What would be due too far ahead by this clock is only told so.
 with item as (
     select
         t.*,
-        coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)) as due_at
+        -- A time that has passed is now: nobody gets before others by naming an early one.
+        greatest(coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)), sink.now()) as due_at
     from unnest(
         :positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[],
         :queues::text[], :sources::text[], :conversations::text[], :content_types::text[], :headers::text[],
         :metadatas::text[], :bodies::bytea[], :stricts::boolean[], :priorities::int[],
-        :delays::double precision[], :not_befores::timestamptz[]
+        :delays::double precision[], :not_befores::timestamptz[], :delays_max::double precision[]
     ) as t (
         position, scope, key, body_hash, inbound, turn,
         queue, source, conversation, content_type, headers,
         metadata, body, strict_json, priority,
-        delay_seconds, not_before
+        delay_seconds, not_before, delay_seconds_max
     )
 ),
 
@@ -23,7 +25,8 @@ fresh_key as (
     insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
     select scope, key, body_hash, inbound, turn, sink.now(), sink.now() + make_interval(secs => :key_seconds)
     from item
-    order by scope, key, position
+    where due_at <= sink.now() + make_interval(secs => delay_seconds_max)
+    order by scope collate "C", key collate "C", position
     on conflict do nothing
     returning turn, expires_at
 ),
@@ -45,7 +48,7 @@ in_lane as (
     from fresh
     where is_due and conversation is not null
     group by queue, conversation
-    order by queue, conversation
+    order by queue collate "C", conversation collate "C"
 ),
 
 lane as (
@@ -104,7 +107,11 @@ noted as (
 )
 
 select position, inbound, turn, state, expires_at
-from placed;
+from placed
+union all
+select position, null, null, 'too_far_ahead', null
+from item
+where due_at > sink.now() + make_interval(secs => delay_seconds_max);
 
 -- name: find_accepted
 -- What the keys that were known stand for, and where their turns are now. Needs a snapshot of its own: the twin that

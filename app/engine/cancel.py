@@ -11,7 +11,7 @@ from uuid import UUID
 from app.domain.model import Changed
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.inspect import states_of
-from app.engine.lane import lock_lanes, lock_turns, promote
+from app.engine.lane import lock_turns, promote
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -29,7 +29,6 @@ async def cancel_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list[
 
     async def work(connection: "Link") -> list[Changed | None]:
         await SQL["make_lanes"].run(connection, turns=list(turns))
-        await lock_lanes(connection, turns)
         await lock_turns(connection, turns)
         found = {
             row["id"]: row

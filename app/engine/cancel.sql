@@ -1,11 +1,13 @@
 -- name: make_lanes
--- A scheduled turn may be the first of its conversation: then this is its lane, to be locked against its becoming due.
-insert into sink.lane (queue, conversation, tail)
-select distinct queue, conversation, 0
+-- Lock the lanes of these turns, in order. A scheduled turn may be the first of its conversation: then its lane is
+-- made, to be locked against its becoming due.
+insert into sink.lane as l (queue, conversation, tail)
+select queue, conversation, 0
 from sink.turn
-where id = any(:turns) and state = 'scheduled' and conversation is not null
-order by queue, conversation
-on conflict do nothing;
+where id = any(:turns) and conversation is not null
+group by queue, conversation
+order by queue collate "C", conversation collate "C"
+on conflict (queue, conversation) do update set tail = l.tail;
 
 -- name: cancel_turns
 -- Turns that have not sealed are wanted no more. Their token is dropped, so whoever holds them has lost them. Its

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from app.domain.errors import InvalidContent, Problem
 from app.domain.model import Claimed, ClaimedInbound, ClaimRequest, EndedAttempt
+from app.engine.claim_request import known_requests, remember_requests
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 
+# A request with its position in the call.
+_Wanted = tuple[int, ClaimRequest]
+
+
 class _Withdrawn(Exception):
     """Not everybody may keep what this transaction claimed: undo it."""
 
@@ -34,63 +39,58 @@ async def claim(
     requests: Sequence[ClaimRequest],
     *,
     still_wanted: Callable[[int], bool] = lambda _position: True,
-) -> list[list[Claimed]]:
-    """Give each request up to its `turns_max` due turns: one list for each request, empty where there was nothing.
+) -> list[list[Claimed] | None]:
+    """Give each request up to its `turns_max` due turns; one answer each, in order. None: nothing was due.
 
     `still_wanted(position)` is asked just before the commit; who has left gets nothing and nothing is leased to him.
-    A request id that is known gives what it gave before; with other parameters it raises `InvalidContent`
-    (`request_id_reused`).
+    A request id that is known gives what of its first answer still holds, perhaps nothing (an empty list); with other
+    parameters it raises `InvalidContent` (`request_id_reused`).
     """
-    answers: list[list[Claimed]] = [[] for _ in requests]
-    left = list(range(len(requests)))
+    answers: list[list[Claimed] | None] = [None] * len(requests)
+    first = _first_of_each(requests)
+    left = [n for n in range(len(requests)) if first[n] == n]
     for _ in range(TRIES_MAX):
         left = [n for n in left if still_wanted(n)]
-        for n in [n for n in left if requests[n].request_id is not None]:
-            repeated = await _repeat(pool, requests[n])
-            if repeated is not None:
-                answers[n] = repeated
-                left.remove(n)
-        if not left:
-            return answers
-        first = _first_of_each(requests, left)
-        now = [n for n in left if first[n] == n]
+        repeated = await _repeat(pool, [(n, requests[n]) for n in left])
+        for n, claimed in repeated.items():
+            answers[n] = claimed
+        left = [n for n in left if n not in repeated]
         try:
-            found = await _claim(pool, [requests[n] for n in now], now, still_wanted)
+            found = await _claim(pool, [(n, requests[n]) for n in left], still_wanted)
         except _Withdrawn:
             continue
-        for n, claimed in zip(now, found, strict=True):
+        for n, claimed in found.items():
             answers[n] = claimed
-        # A twin in the same call repeats what the first of them was given, if anything.
-        left = [n for n in left if first[n] != n and answers[first[n]]]
-        if not left:
-            return answers
+        # The same request twice in one call has one answer.
+        return [answers[first[n]] for n in range(len(requests))]
     raise DatabaseUnavailable
 
 
-def _first_of_each(requests: Sequence[ClaimRequest], positions: Sequence[int]) -> dict[int, int]:
-    """The position that claims for each of these: its own, or that of the first with its request id."""
+def _first_of_each(requests: Sequence[ClaimRequest]) -> list[int]:
+    """The position that claims for each: its own, or that of the first with its request id."""
     firsts: dict[tuple[object, ...], int] = {}
-    found = {}
-    for n in positions:
-        one = requests[n]
+    found: list[int] = []
+    for n, one in enumerate(requests):
         name = (one.principal, one.queue, one.agent, one.request_id)
-        found[n] = n if one.request_id is None else firsts.setdefault(name, n)
+        found.append(n if one.request_id is None else firsts.setdefault(name, n))
         if one.parameters != requests[found[n]].parameters:
             raise InvalidContent(Problem("/request_id", "request_id_reused"))
     return found
 
 
 async def _claim(
-    pool: "Pool",
-    requests: Sequence[ClaimRequest],
-    positions: Sequence[int],
-    still_wanted: Callable[[int], bool],
-) -> list[list[Claimed]]:
-    async def work(connection: "Link") -> list[list[Claimed]]:
+    pool: "Pool", wanted: Sequence[_Wanted], still_wanted: Callable[[int], bool]
+) -> dict[int, list[Claimed]]:
+    """What each position is given that is given anything."""
+    if not wanted:
+        return {}
+
+    async def work(connection: "Link") -> dict[int, list[Claimed]]:
+        requests = [request for _, request in wanted]
         named = [uuid4() if request.request_id is not None else None for request in requests]
         rows = await SQL["claim_turns"].rows(
             connection,
-            positions=list(range(len(requests))),
+            positions=[n for n, _ in wanted],
             queues=[request.queue for request in requests],
             agents=[request.agent for request in requests],
             turns_max=[request.turns_max for request in requests],
@@ -99,62 +99,45 @@ async def _claim(
             requests=named,
             answer_bytes=[request.answer_bytes_max for request in requests],
         )
-        answers: list[list[Record]] = [[] for _ in requests]
-        for row in rows:
-            answers[row["position"]].append(row)
-        given = [n for n in range(len(requests)) if answers[n] and named[n] is not None]
-        # In one order for everybody, so that two claims never wait for each other.
-        for n in sorted(given, key=lambda n: _identity(requests[n])):
-            await _remember(connection, requests[n], named[n])
+        given = {row["position"] for row in rows}
+        kept = [
+            (name, request)
+            for name, (n, request) in zip(named, wanted, strict=True)
+            if name is not None and n in given
+        ]
+        if kept and not await remember_requests(connection, kept):
+            # The same request was answered meanwhile: give these turns back and join it.
+            raise _Withdrawn
         claimed = await _with_inputs(connection, rows, requests)
-        for n, position in enumerate(positions):
-            if answers[n] and not still_wanted(position):
-                raise _Withdrawn
-        return [[claimed[row["id"]] for row in answer] for answer in answers]
+        if not all(map(still_wanted, given)):
+            raise _Withdrawn
+        answers: dict[int, list[Claimed]] = defaultdict(list)
+        for row in rows:
+            answers[row["position"]].append(claimed[row["id"]])
+        return answers
 
     return await transact(pool, work)
 
 
-def _identity(request: ClaimRequest) -> tuple[str, str, str, str]:
-    return request.principal, request.queue, request.agent, request.request_id or ""
+async def _repeat(pool: "Pool", wanted: Sequence[_Wanted]) -> dict[int, list[Claimed]]:
+    """What each position was given before and still holds, for those that are known."""
+    named = [(n, request) for n, request in wanted if request.request_id is not None]
+    if not named:
+        return {}
 
+    async def work(connection: "Link") -> dict[int, list[Claimed]]:
+        requests = [request for _, request in named]
+        known = await known_requests(connection, requests)
+        if not known:
+            return {}
+        rows = await SQL["read_claimed"].rows(connection, requests=list(known.values()))
+        claimed = await _with_inputs(connection, rows, requests)
+        return {
+            named[at][0]: [claimed[row["id"]] for row in rows if row["request"] == name]
+            for at, name in known.items()
+        }
 
-async def _remember(connection: "Link", request: ClaimRequest, name: UUID | None) -> None:
-    kept = await SQL["remember_request"].rows(
-        connection,
-        id=name,
-        principal=request.principal,
-        queue=request.queue,
-        agent=request.agent,
-        request_id=request.request_id,
-        parameters=request.parameters,
-        lease_seconds=request.lease_seconds,
-    )
-    if not kept:
-        # The same request was answered meanwhile: give these turns back and join it.
-        raise _Withdrawn
-
-
-async def _repeat(pool: "Pool", request: ClaimRequest) -> list[Claimed] | None:
-    """What this request gave before and still holds; None when it is new."""
-
-    async def work(connection: "Link") -> list[Claimed] | None:
-        found = await SQL["find_request"].rows(
-            connection,
-            principal=request.principal,
-            queue=request.queue,
-            agent=request.agent,
-            request_id=request.request_id,
-        )
-        if not found:
-            return None
-        if found[0]["parameters"] != request.parameters:
-            raise InvalidContent(Problem("/request_id", "request_id_reused"))
-        rows = await SQL["read_claimed"].rows(connection, request=found[0]["id"])
-        claimed = await _with_inputs(connection, rows, [request])
-        return [claimed[row["id"]] for row in rows]
-
-    return await transact(pool, work)
+    return await transact(pool, work, explicit=False)
 
 
 async def _with_inputs(
@@ -209,27 +192,3 @@ def _inbound(row: "Record") -> ClaimedInbound:
         body=row["body"],
         strict_json=row["strict_json"],
     )
-
-
-async def forget_request(pool: "Pool", request: ClaimRequest) -> None:
-    """Forget that a request was answered, where the answer came to nobody: its repeat is a new one."""
-
-    async def work(connection: "Link") -> None:
-        await SQL["forget_request"].run(
-            connection,
-            principal=request.principal,
-            queue=request.queue,
-            agent=request.agent,
-            request_id=request.request_id,
-        )
-
-    await transact(pool, work, explicit=False)
-
-
-async def forget_requests(pool: "Pool", *, rows_max: int) -> int:
-    """Drop up to `rows_max` claim requests whose lease is over; returns how many."""
-
-    async def work(connection: "Link") -> int:
-        return len(await SQL["forget_requests"].rows(connection, rows_max=rows_max))
-
-    return await transact(pool, work, explicit=False)

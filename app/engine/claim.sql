@@ -129,28 +129,10 @@ from sink.attempt
 where turn = any(:turns) and ended is not null
 order by turn, number;
 
--- name: remember_request
--- The first claim with this request id, or the first after the old one's lease, keeps it. No row: somebody else has it.
-insert into sink.claim_request as r (id, principal, queue, agent, request_id, parameters, expires_at)
-values (
-    :id, :principal, :queue, :agent, :request_id, :parameters, sink.now() + make_interval(secs => :lease_seconds)
-)
-on conflict (principal, queue, agent, request_id) do update
-set id = excluded.id, parameters = excluded.parameters, expires_at = excluded.expires_at
-where r.expires_at <= sink.now()
-returning r.id;
-
--- name: find_request
--- The live claim with this request id.
-select id, parameters
-from sink.claim_request
-where
-    principal = :principal and queue = :queue and agent = :agent and request_id = :request_id
-    and expires_at > sink.now();
-
 -- name: read_claimed
--- What a claim gave and still holds.
+-- What these requests gave and still hold.
 select
+    a.request,
     t.id,
     t.attempt,
     t.token,
@@ -158,24 +140,5 @@ select
     greatest(extract(epoch from t.lease_expires_at - sink.now()), 0)::double precision as expires_in_seconds
 from sink.attempt as a
 inner join sink.turn as t on t.id = a.turn and t.token = a.token
-where a.request = :request
+where a.request = any(:requests)
 order by t.priority desc, t.due_at, t.id;
-
--- name: forget_request
--- Nobody has its answer: the same request is a new one.
-delete from sink.claim_request
-where
-    principal = :principal and queue = :queue and agent = :agent and request_id = :request_id
-returning id;
-
--- name: forget_requests
--- Claim requests whose lease is over, a bounded number.
-delete from sink.claim_request
-where ctid = any(array(
-    select ctid from sink.claim_request
-    where expires_at <= sink.now()
-    order by expires_at
-    limit :rows_max
-    for update skip locked
-))
-returning id;

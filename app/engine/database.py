@@ -41,7 +41,6 @@ def session_settings(options: DatabaseOptions, *, application_name: str) -> dict
         "application_name": application_name,
         "search_path": "pg_catalog",
         "timezone": "UTC",
-        "synchronous_commit": "on",
         "statement_timeout": str(options.statement_timeout_ms),
         "lock_timeout": str(options.lock_timeout_ms),
         "idle_in_transaction_session_timeout": str(options.statement_timeout_ms * 2),

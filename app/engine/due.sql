@@ -13,7 +13,7 @@ select queue, conversation, count(*)
 from sink.turn
 where id = any(:turns) and conversation is not null
 group by queue, conversation
-order by queue, conversation
+order by queue collate "C", conversation collate "C"
 on conflict (queue, conversation) do update set tail = l.tail + excluded.tail;
 
 -- name: make_due

@@ -32,6 +32,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a turn is. `reached`: it is, or has been, where somebody waits for it to be."""
+
+    state: str
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TurnView:
     """A turn as it is. `messages` are those of its live seal."""
 
@@ -116,9 +124,17 @@ async def _read(pool: "Pool", statement: "Statement", **values: object) -> "list
 
 async def find_place(pool: "Pool", turn: UUID) -> Place | None:
     """Where a turn belongs; None if there is no such turn."""
-    for row in await _read(pool, SQL["find_places"], turns=[turn]):
-        return Place(row["id"], row["queue"], row["conversation"])
-    return None
+    return _place(await _read(pool, SQL["find_places"], turns=[turn]))
+
+
+async def find_inbound_place(pool: "Pool", inbound: UUID) -> Place | None:
+    """Where the turn of an inbound belongs; None if there is no such inbound."""
+    return _place(await _read(pool, SQL["find_inbound_place"], inbound=inbound))
+
+
+async def find_message_place(pool: "Pool", message: UUID) -> Place | None:
+    """Where the turn of a message belongs; None if there is no such message."""
+    return _place(await _read(pool, SQL["find_message_place"], message=message))
 
 
 async def states_of(connection: "Link", turns: Sequence[UUID]) -> dict[UUID, str]:
@@ -190,10 +206,11 @@ async def find_events(pool: "Pool", turn: UUID, *, after: int, events_max: int) 
     return [_event(row) for row in rows]
 
 
-async def has_reached(pool: "Pool", turn: UUID, state: str) -> bool:
-    """Whether a turn is, or has ever been, in a state."""
-    rows = await _read(pool, SQL["has_reached"], turn=turn, state=state)
-    return bool(rows[0]["reached"])
+async def find_progress(pool: "Pool", turn: UUID, state: str) -> Progress | None:
+    """How far a turn is on its way to a state; None if there is no such turn."""
+    for row in await _read(pool, SQL["find_progress"], turn=turn, state=state):
+        return Progress(row["state"], row["reached"] or row["state"] == state)
+    return None
 
 
 async def oldest_queued_seconds(pool: "Pool", queues: Sequence[str]) -> dict[str, float]:
@@ -211,6 +228,10 @@ async def oldest_pending_seconds(pool: "Pool", destinations: Sequence[str]) -> d
 async def find_chores(pool: "Pool") -> list[str]:
     """Which of the sweep's chores have something to do: turns, messages, due, requests."""
     return [row["chore"] for row in await _read(pool, SQL["find_chores"])]
+
+
+def _place(rows: "Sequence[Record]") -> Place | None:
+    return Place(rows[0]["id"], rows[0]["queue"], rows[0]["conversation"]) if rows else None
 
 
 def _message(row: "Record") -> MessageView:

@@ -7,7 +7,6 @@ select
     t.state,
     t.reason,
     t.attempt,
-    t.attempts_used,
     t.created_at,
     t.due_at,
     t.payload_hash,
@@ -18,6 +17,17 @@ where t.id = any(:turns);
 -- name: find_places
 -- Where turns belong: never changes.
 select id, queue, conversation from sink.turn where id = any(:turns);
+
+-- name: find_inbound_place
+-- Where the turn of an inbound belongs.
+select turn as id, queue, conversation from sink.inbound where id = :inbound;
+
+-- name: find_message_place
+-- Where the turn of a message belongs.
+select t.id, t.queue, t.conversation
+from sink.outbox as o
+inner join sink.turn as t on t.id = o.turn
+where o.id = :message;
 
 -- name: find_states
 -- Where turns are now.
@@ -86,11 +96,15 @@ where turn = :turn and id > :after
 order by id
 limit :events_max;
 
--- name: has_reached
--- Whether a turn has ever been in a state.
-select exists(
-    select from sink.event where turn = :turn and message is null and to_state = :state
-) as reached;
+-- name: find_progress
+-- Where a turn is, and whether it has ever been in a state.
+select
+    t.state,
+    exists(
+        select from sink.event as e where e.turn = t.id and e.message is null and e.to_state = :state
+    ) as reached
+from sink.turn as t
+where t.id = :turn;
 
 -- name: oldest_queued
 -- The due time of the turn that waits longest to be claimed, for each of these queues: one index entry each.

@@ -11,16 +11,17 @@ select
     sink.now() + make_interval(secs => :key_seconds)
 from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[])
     as item (position, scope, key, body_hash, inbound, turn)
-order by item.scope, item.key, item.position
+order by item.scope collate "C", item.key collate "C", item.position
 on conflict do nothing
 returning inbound, expires_at;
 
 -- name: hold_lanes
 -- Lock the lanes of these conversations, making those that are new.
 insert into sink.lane as l (queue, conversation, tail)
-select distinct item.queue, item.conversation, 0
+select item.queue, item.conversation, 0
 from unnest(:queues::text[], :conversations::text[]) as item (queue, conversation)
-order by item.queue, item.conversation
+group by item.queue, item.conversation
+order by item.queue collate "C", item.conversation collate "C"
 on conflict (queue, conversation) do update set tail = l.tail
 returning l.queue, l.conversation, l.tail, l.holder;
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
-SCOPES = ("accept", "agent", "approve", "read", "admin")
 _FORM = re.compile(r"sks_([0-9a-v]{16})_([A-Za-z0-9_-]{43})")
 
 

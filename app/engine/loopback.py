@@ -62,13 +62,22 @@ async def store(
 
 
 async def list_received(
-    pool: "Pool", *, queues: Sequence[str] | None, rows_max: int
+    pool: "Pool",
+    *,
+    queues: Sequence[str] | None,
+    rows_max: int,
+    after: tuple[datetime, str] | None = None,
 ) -> list[Received]:
-    """What arrived last, newest first."""
+    """What arrived last, newest first; with `after` what is behind that time and key."""
+    after_at, after_key = after or (None, None)
 
     async def work(connection: "Link") -> list[Received]:
         rows = await SQL["list_loopback"].rows(
-            connection, queues=None if queues is None else list(queues), rows_max=rows_max
+            connection,
+            queues=None if queues is None else list(queues),
+            rows_max=rows_max,
+            after_at=after_at,
+            after_key=after_key,
         )
         return [
             Received(

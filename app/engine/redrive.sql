@@ -116,10 +116,11 @@ select
     held.id,
     redriven.turn,
     coalesce(redriven.state, held.state) as state,
-    exists (
-        select from sink.event as e
+    (
+        select true from sink.event as e
         where e.turn = held.turn and e.message = held.id and e.verb = 'redrive'
-    ) as was_redriven
+        limit 1 -- noqa: AM09
+    ) is not null as was_redriven
 from held
 left join redriven using (id);
 

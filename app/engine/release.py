@@ -2,15 +2,12 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from app.domain.model import HandBack, HandedBack, LeaseLost, NoSuchTurn, TurnPolicy
 from app.domain.retry import turn_after_failure
 from app.engine.fence import find_attempts, lease_lost
-from app.engine.lane import lock_lanes, promote
-from app.engine.statements import load
+from app.engine.put_back import PutBack, lock_held, put_back
 from app.engine.transaction import transact
 
 if TYPE_CHECKING:
@@ -19,27 +16,7 @@ if TYPE_CHECKING:
     from app.engine.database import Pool
     from app.engine.statements import Link
 
-SQL = load(__file__)
-
 Outcome = HandedBack | LeaseLost | NoSuchTurn
-
-
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """Where a turn goes that leaves processing without a seal.
-
-    `reason` is why the attempt ended, `turn_reason` why the turn failed, if it did.
-    """
-
-    turn: UUID
-    token: UUID
-    state: str
-    reason: str
-    turn_reason: str | None
-    delay_seconds: float
-    counted: bool
-    ended: str
-    verb: str
 
 
 async def release(
@@ -56,14 +33,7 @@ async def release(
     held = [(item.turn, item.token) for item in returned]
 
     async def work(connection: "Link") -> list[Outcome]:
-        await lock_lanes(connection, [turn for turn, _ in held])
-        rows = await SQL["lock_held"].rows(
-            connection,
-            turns=[turn for turn, _ in held],
-            tokens=[token for _, token in held],
-            lapsed=False,
-        )
-        locked = {(row["id"], row["token"]): row for row in rows}
+        locked = await lock_held(connection, held, lapsed=False)
         decided = [
             _decide(item, locked[pair], policies.get(locked[pair]["queue"]), jitter.random())
             for item, pair in zip(returned, held, strict=True)
@@ -84,28 +54,8 @@ async def release(
     return await transact(pool, work)
 
 
-async def put_back(connection: "Link", decided: Sequence[PutBack]) -> dict[UUID, str]:
-    """Move locked turns out of processing, and free the lanes of those that failed. Returns the state of each."""
-    if not decided:
-        return {}
-    rows = await SQL["put_back"].rows(
-        connection,
-        turns=[item.turn for item in decided],
-        tokens=[item.token for item in decided],
-        states=[item.state for item in decided],
-        reasons=[item.reason for item in decided],
-        turn_reasons=[item.turn_reason for item in decided],
-        delays=[item.delay_seconds for item in decided],
-        counted=[item.counted for item in decided],
-        ended=[item.ended for item in decided],
-        verbs=[item.verb for item in decided],
-    )
-    await promote(connection, [row["id"] for row in rows if row["state"] == "failed"])
-    return {row["id"]: row["state"] for row in rows}
-
-
 def _decide(item: HandBack, row: "Record", policy: TurnPolicy | None, jitter: float) -> PutBack:
-    verb, ended, counted, why = "fail", "failed", True, None
+    verb, ended, why, released = "fail", "failed", None, False
     state, delay = "queued", item.delay_seconds
     if item.final:
         state, why = "failed", item.reason
@@ -116,10 +66,21 @@ def _decide(item: HandBack, row: "Record", policy: TurnPolicy | None, jitter: fl
         delay = max(backoff, item.delay_seconds)
         why = "attempts_exhausted" if state == "failed" else None
     else:
-        verb, ended, counted = "release", "released", False
-        if policy is not None and row["releases"] >= policy.releases_max:
+        verb, ended, released = "release", "released", True
+        if policy is not None and row["releases"] >= policy.releases_max and not item.untold:
             state, why = "failed", "releases_exhausted"
-    return PutBack(item.turn, item.token, state, item.reason, why, delay, counted, ended, verb)
+    return PutBack(
+        turn=item.turn,
+        token=item.token,
+        state=state,
+        reason=item.reason,
+        turn_reason=why,
+        delay_seconds=delay,
+        counted=not released,
+        releases=int(released and not item.untold),
+        ended=ended,
+        verb=verb,
+    )
 
 
 def _repeated(row: "Record") -> Outcome:

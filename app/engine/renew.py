@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
+USAGE_FIELDS_MAX = 20
+
 Outcome = Renewed | LeaseLost | NoSuchTurn
 
 
@@ -56,4 +58,5 @@ async def _record_usage(connection: "Link", told: Sequence[Renewal]) -> None:
                 json.dumps({name: str(value) for name, value in (renewal.usage or {}).items()})
                 for renewal in told
             ],
+            fields_max=USAGE_FIELDS_MAX,
         )

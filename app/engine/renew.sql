@@ -27,18 +27,22 @@ returning
     ) as newer_inbound;
 
 -- name: record_usage
--- Each field keeps the greatest total that was ever told, so that reports may come late, twice and out of order.
+-- Each field keeps the greatest total that was ever told, so that reports may come late, twice and out of order. Those
+-- that were told first are kept, up to a number: a new name each time must not become a row without end.
 update sink.attempt as a
 set usage = (
     select jsonb_object_agg(total.field, total.amount)
     from (
         select told.field, max(told.amount) as amount
         from (
-            select e.key as field, (e.value)::numeric as amount from jsonb_each_text(a.usage) as e
+            select e.key as field, (e.value)::numeric as amount, 0 as later from jsonb_each_text(a.usage) as e
             union all
-            select e.key as field, (e.value)::numeric as amount from jsonb_each_text(item.usage::jsonb) as e
+            select e.key as field, (e.value)::numeric as amount, 1 as later
+            from jsonb_each_text(item.usage::jsonb) as e
         ) as told
         group by told.field
+        order by min(told.later), told.field
+        limit :fields_max
     ) as total
 )
 from unnest(:turns::uuid[], :tokens::uuid[], :usages::text[]) as item (turn, token, usage)

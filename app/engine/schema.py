@@ -26,6 +26,10 @@ SQL = load(__file__)
 _alembic = threading.Lock()
 
 
+# The role of the service does not exist, or the login may not take it on.
+_NOT_OUR_ROLE = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
+
+
 class WrongSchema(SinksweepError):
     """The database's schema is not the one that this version was written for."""
 
@@ -82,7 +86,7 @@ async def check_schema(pool: "Pool") -> None:
         found, wanted = await transact(pool, work, explicit=False), head()
     except DatabaseUnavailable as error:
         # The first migration on a server makes the role that the service takes on.
-        if isinstance(error.__cause__, asyncpg.InvalidParameterValueError):
+        if isinstance(error.__cause__, _NOT_OUR_ROLE):
             message = f"{error.__cause__}: run `sinksweep migrate`, or correct database.role"
             raise WrongSchema(message) from error
         raise

@@ -81,6 +81,20 @@ async def seal(pool: "Pool", requests: Sequence[SealRequest], *, ids: IdFactory)
     return [outcomes[n] for n in range(len(requests))]
 
 
+async def find_seal(pool: "Pool", request: SealRequest) -> Sealed | AlreadySealed | None:
+    """What this token has sealed before, as `seal` would answer it; None if it has sealed nothing."""
+    pair = (request.turn, request.token)
+
+    async def work(connection: "Link") -> Sealed | AlreadySealed | None:
+        found = await find_attempts(connection, [pair])
+        if pair not in found or found[pair]["ended"] != "sealed":
+            return None
+        before = await _sealed_before(connection, [found[pair]])
+        return _sealed_answer(request, found[pair], before)
+
+    return await transact(pool, work, explicit=False)
+
+
 def _may_hold(row: "Record") -> bool:
     return row["attempt"] is not None and row["ended"] is None
 
@@ -234,6 +248,12 @@ def _answer(
         return NoSuchTurn()
     if row["ended"] != "sealed":
         return lease_lost(row)
+    return _sealed_answer(request, row, before)
+
+
+def _sealed_answer(
+    request: SealRequest, row: "Record", before: dict[UUID, list[SealedMessage]]
+) -> Sealed | AlreadySealed:
     digest = spell(row["payload_hash"])
     if row["request_hash"] != request.request_hash:
         return AlreadySealed(digest)

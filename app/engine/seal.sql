@@ -50,7 +50,7 @@ entering as (
         as lane (turn, conversation, destination)
     inner join sealed on sealed.id = lane.turn
     group by 1, 2, 3
-    order by 1, 2, 3
+    order by sealed.queue collate "C", lane.conversation collate "C", lane.destination collate "C"
 ),
 
 lane as (

@@ -5,18 +5,18 @@ won, and the sweep changes nothing of his.
 """
 
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.domain.model import DeliveryPolicy, Settlement, TurnPolicy
 from app.domain.outcome import Unknown
 from app.domain.retry import after_attempt, turn_after_failure
-from app.engine.lane import lock_lanes
-from app.engine.release import SQL as RELEASE_SQL
-from app.engine.release import PutBack, put_back
+from app.engine.put_back import PutBack, lock_held, put_back
 from app.engine.settle import settle_attempts
-from app.engine.statements import load
-from app.engine.transaction import transact
+from app.engine.statements import Statement, load
+from app.engine.transaction import each_or_all, transact
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -27,27 +27,34 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One sweep: how many were found, what they came to by state, and what failed: each alone, and only that."""
+
+    found: int
+    states: Mapping[str, int]
+    failed: tuple[Exception, ...]
+
+
 async def sweep_turns(
     pool: "Pool", *, policies: Mapping[str, TurnPolicy], turns_max: int, jitter: random.Random
-) -> dict[str, int]:
-    """Put back up to `turns_max` turns whose lease lapsed; returns how many came to each state."""
+) -> Swept:
+    """Put back up to `turns_max` turns whose lease lapsed."""
+    lapsed = await _find(pool, SQL["find_lapsed_turns"], turns_max=turns_max)
 
-    async def work(connection: "Link") -> dict[str, int]:
-        lapsed = await SQL["find_lapsed_turns"].rows(connection, turns_max=turns_max)
-        if not lapsed:
-            return {}
-        await lock_lanes(connection, [row["id"] for row in lapsed])
-        rows = await RELEASE_SQL["lock_held"].rows(
-            connection,
-            turns=[row["id"] for row in lapsed],
-            tokens=[row["token"] for row in lapsed],
-            lapsed=True,
-        )
-        decided = [_stranded(row, policies.get(row["queue"]), jitter.random()) for row in rows]
-        moved = await put_back(connection, decided)
-        return {state: list(moved.values()).count(state) for state in set(moved.values())}
+    async def put_back_some(rows: "Sequence[Record]") -> list[str]:
+        async def work(connection: "Link") -> list[str]:
+            held = await lock_held(
+                connection, [(row["id"], row["token"]) for row in rows], lapsed=True
+            )
+            decided = [
+                _stranded(row, policies.get(row["queue"]), jitter.random()) for row in held.values()
+            ]
+            return list((await put_back(connection, decided)).values())
 
-    return await transact(pool, work)
+        return await transact(pool, work)
+
+    return await _sweep(lapsed, put_back_some)
 
 
 async def sweep_messages(
@@ -56,23 +63,20 @@ async def sweep_messages(
     policies: Mapping[str, DeliveryPolicy],
     messages_max: int,
     jitter: random.Random,
-) -> int:
-    """Settle up to `messages_max` attempts whose worker did not come back; returns how many.
+) -> Swept:
+    """Settle up to `messages_max` attempts whose worker did not come back.
 
     Whoever took them may have sent them: each ends as an unknown attempt, and is repeated with the same key.
     """
+    lapsed = await _find(pool, SQL["find_lapsed_messages"], messages_max=messages_max)
 
-    async def work(connection: "Link") -> int:
-        rows = await SQL["find_lapsed_messages"].rows(connection, messages_max=messages_max)
-        if not rows:
-            return 0
-        lost = Unknown("lease_lapsed")
+    async def settle_some(rows: "Sequence[Record]") -> list[str]:
         settlements = [
             Settlement(
                 row["id"],
                 row["attempt_id"],
                 after_attempt(
-                    lost,
+                    Unknown("lease_lapsed"),
                     attempts_used=row["attempts_used"],
                     may_have_arrived=row["may_have_arrived"],
                     age_seconds=row["age_seconds"],
@@ -82,9 +86,30 @@ async def sweep_messages(
             )
             for row in rows
         ]
-        return len(await settle_attempts(connection, settlements, verb="sweep", lapsed=True))
 
-    return await transact(pool, work)
+        async def work(connection: "Link") -> list[str]:
+            held = await settle_attempts(connection, settlements, verb="sweep", lapsed=True)
+            return ["unknown_attempt"] * len(held)
+
+        return await transact(pool, work)
+
+    return await _sweep(lapsed, settle_some)
+
+
+async def _find(pool: "Pool", statement: Statement, **limits: int) -> "list[Record]":
+    async def work(connection: "Link") -> "list[Record]":
+        return await statement.rows(connection, **limits)
+
+    return await transact(pool, work, explicit=False)
+
+
+async def _sweep(
+    rows: "Sequence[Record]", work: "Callable[[Sequence[Record]], Awaitable[list[str]]]"
+) -> Swept:
+    if not rows:
+        return Swept(0, {}, ())
+    done, failed = await each_or_all(rows, work)
+    return Swept(len(rows), Counter(state for states in done for state in states), tuple(failed))
 
 
 def _stranded(row: "Record", policy: TurnPolicy | None, jitter: float) -> PutBack:
@@ -100,6 +125,7 @@ def _stranded(row: "Record", policy: TurnPolicy | None, jitter: float) -> PutBac
         turn_reason=why,
         delay_seconds=delay,
         counted=True,
+        releases=0,
         ended="swept",
         verb="sweep",
     )

@@ -8,7 +8,8 @@ every verb answers by being repeatable.
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from app.engine.statements import Link
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 TRIES_MAX = 6
+# No further try begins after this: whoever waits for an answer gets one.
+RETRY_SECONDS_MAX = 4.0
 # Shorter than any provider waits for its answer.
 ACQUIRE_SECONDS_MAX = 3.0
 _PAUSE_SECONDS = 0.01
@@ -58,6 +62,10 @@ class DatabaseUnavailable(NotReady):
         super().__init__("database_unavailable", "The database is not available at the moment.")
 
 
+class Busy(DatabaseUnavailable):
+    """Somebody else held what this needed, at every try. Nothing was changed."""
+
+
 async def transact(
     pool: "Pool",
     work: "Callable[[Link], Awaitable[T]]",
@@ -68,7 +76,7 @@ async def transact(
 
     `explicit=False` is for work whose single writing statement is its own transaction.
     """
-    tried = 0
+    tried, began = 0, time.monotonic()
     while True:
         tried += 1
         try:
@@ -78,8 +86,8 @@ async def transact(
                 async with connection.transaction():
                     return await work(connection)
         except _RETRIED as error:
-            if tried >= TRIES_MAX:
-                raise DatabaseUnavailable from error
+            if tried >= TRIES_MAX or time.monotonic() - began > RETRY_SECONDS_MAX:
+                raise Busy from error
             await asyncio.sleep(_pause(tried))
         except _UNAVAILABLE as error:
             if isinstance(error, ValueError):
@@ -109,3 +117,30 @@ async def _connection(pool: "Pool") -> "AsyncGenerator[Link]":
 
 def _pause(tried: int) -> float:
     return float(min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS * 2**tried)) * _jitter.random()
+
+
+async def each_or_all(
+    items: "Sequence[Item]", work: "Callable[[Sequence[Item]], Awaitable[T]]"
+) -> "tuple[list[T], list[Exception]]":
+    """Do a batch in one call of `work`; if it fails, every item in a call of its own, so that one holds up no other.
+
+    Returns what was done and what failed. A database that is away is raised.
+    """
+    try:
+        return [await work(items)], []
+    except Exception as error:
+        if len(items) == 1 and not _is_away(error):
+            return [], [error]
+        if _is_away(error):
+            raise
+    done: list[T] = []
+    failed: list[Exception] = []
+    for item in items:
+        one, broken = await each_or_all([item], work)
+        done += one
+        failed += broken
+    return done, failed
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, NotReady) and not isinstance(error, Busy)

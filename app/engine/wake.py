@@ -28,8 +28,8 @@ SQL = load(__file__)
 CHANNEL = "sinksweep"
 OUTBOX = "outbox"
 EVERYBODY = "*"
-_BUCKETS = 64
 _PAYLOAD_BYTES_MAX = 7900
+_UNTOLD_MAX = 1000
 _GATHER_SECONDS = 0.01
 _ECHO_SECONDS = 10.0
 _RECONNECT_SECONDS = 0.5
@@ -44,8 +44,8 @@ def queue_topic(queue: str) -> str:
 
 
 def turn_topic(turn: UUID) -> str:
-    """What those who watch a turn wait for: one of a few topics, since there is no end of turns."""
-    return f"turn/{turn.int % _BUCKETS}"
+    """What those who watch a turn wait for."""
+    return f"turn/{turn.hex}"
 
 
 class Wakes:
@@ -67,10 +67,17 @@ class Wakes:
 
     def tell(self, *topics: str) -> None:
         """Wake who waits for any of these topics, here now and elsewhere soon."""
+        self.wake_here(*topics)
+        self._untold.update(topics)
+        if len(self._untold) > _UNTOLD_MAX:
+            # While nobody can be told there is no end of turns.
+            self._untold = {EVERYBODY}
+        self._something.set()
+
+    def wake_here(self, *topics: str) -> None:
+        """Wake who waits in this process alone."""
         for topic in topics:
             self._wake(topic)
-        self._untold.update(topics)
-        self._something.set()
 
     @contextlib.contextmanager
     def waiting(self, topic: str) -> Iterator[asyncio.Event]:

@@ -18,7 +18,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.settings.values import (
-    NAME_BYTES_MAX,
     Count,
     HeaderName,
     Name,
@@ -54,12 +53,12 @@ class Limits(Section):
 
     not_built: ClassVar[frozenset[str]] = frozenset({"batch_max"})
 
+    header_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
     body_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 26)] = 1 << 20
     body_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
     messages_max: Annotated[Count, Field(ge=1, le=1000)] = 100
     set_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 4 << 20
     metadata_bytes_max: Annotated[Count, Field(ge=2, le=1 << 20)] = 16 << 10
-    name_bytes_max: Annotated[Count, Field(ge=16, le=NAME_BYTES_MAX)] = NAME_BYTES_MAX
     delay_seconds_max: Annotated[Count, Field(ge=0, le=315_360_000)] = 31_536_000
     turns_claim_max: Annotated[Count, Field(ge=1, le=1000)] = 50
     answer_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 8 << 20
@@ -90,8 +89,9 @@ class Sweep(Section):
 
 
 class Server(Section):
-    """How a drain goes, and after how many missed intervals readiness turns red."""
+    """How many connections there may be, how a drain goes, and after how many missed intervals readiness turns red."""
 
+    connections_max: Annotated[Count, Field(ge=1, le=1_000_000)] = 10_000
     drain_delay_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 0.0
     drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10

@@ -19,6 +19,7 @@ from app.domain.retry import after_attempt, backoff_seconds
 from app.engine.fact import record_facts
 from app.engine.settle import settle
 from app.engine.take import take
+from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
 
 log = logging.getLogger(__name__)
@@ -104,35 +105,46 @@ class Deliverer:
         while len(batch) < SETTLE_BATCH_MAX and not self._ended.empty():
             batch.append(self._ended.get_nowait())
         try:
-            await self._settle_all(batch)
-        finally:
-            for taken, _ in batch:
-                self._in_flight[taken.destination] -= 1
-                self._core.metrics.sending.labels(taken.destination).dec()
-            if not self.unsettled:
-                self._idle.set()
-            # Slots are free, and what waited behind these may be due.
-            self._core.wakes.tell(OUTBOX, *{turn_topic(taken.turn) for taken, _ in batch})
-
-    async def _settle_all(self, batch: Sequence[_Ended]) -> None:
-        """Write a batch; if one of it cannot be written, the others still are."""
-        try:
-            await self._until_written(batch)
-        except Exception:
-            if len(batch) == 1:
-                log.exception("an attempt is left to its lease")
-                return
+            await self._until_written(batch, patient=False)
+        except Exception as error:  # noqa: BLE001 - each by itself says again what is wrong with it
+            # One of them cannot be written, or its turn is held by somebody: the others can, and this loop goes on.
+            log.warning("a batch is settled one by one", extra={"error": type(error).__name__})
             for one in batch:
-                await self._settle_all([one])
+                self._sends.create_task(self._settle_alone(one))
+        else:
+            self._free(batch)
 
-    async def _until_written(self, batch: Sequence[_Ended]) -> None:
-        """Keep what is known while the database is away: it is written before anything is sent again."""
+    async def _settle_alone(self, one: _Ended) -> None:
+        try:
+            await self._until_written([one], patient=True)
+        except Exception:
+            log.exception("an attempt is left to its lease")
+        finally:
+            self._free([one])
+
+    def _free(self, batch: Sequence[_Ended]) -> None:
+        """Their slots are free, and what waited behind these may be due: both are of this process."""
+        for taken, _ in batch:
+            self._in_flight[taken.destination] -= 1
+            self._core.metrics.sending.labels(taken.destination).dec()
+        if not self.unsettled:
+            self._idle.set()
+        self._core.wakes.wake_here(OUTBOX)
+        self._core.wakes.tell(*{turn_topic(taken.turn) for taken, _ in batch})
+
+    async def _until_written(self, batch: Sequence[_Ended], *, patient: bool) -> None:
+        """Keep what is known while the database is away: it is written before anything is sent again.
+
+        Who is not patient raises `Busy` where somebody else holds a turn of the batch.
+        """
         settlements = [self._settlement(taken, outcome) for taken, outcome in batch]
         tries = 0
         while True:
             try:
                 return await self._write(batch, settlements)
-            except NotReady:
+            except NotReady as error:
+                if isinstance(error, Busy) and not patient:
+                    raise
                 tries += 1
                 if tries == 1:
                     log.warning("what ended could not be written yet", extra={"count": len(batch)})

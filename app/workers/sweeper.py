@@ -5,18 +5,18 @@ one that fails keeps no other from running.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from app.core import Core
 from app.domain.errors import NotReady
-from app.engine.claim import forget_requests
+from app.engine.claim_request import forget_requests
 from app.engine.due import due
 from app.engine.inspect import (
     find_chores,
     oldest_pending_seconds,
     oldest_queued_seconds,
 )
-from app.engine.sweep import sweep_messages, sweep_turns
+from app.engine.sweep import Swept, sweep_messages, sweep_turns
 from app.engine.wake import OUTBOX, queue_topic
 
 log = logging.getLogger(__name__)
@@ -70,12 +70,10 @@ class Sweeper:
             turns_max=self._core.settings.sweep.batch_max,
             jitter=self._core.jitter,
         )
-        for state, count in swept.items():
-            self._core.metrics.swept.labels("turn", state).inc(count)
-        if swept:
-            log.warning("turns swept", extra={"count": sum(swept.values())})
+        self._note("turn", swept)
+        if swept.states:
             self._core.wakes.tell(*map(queue_topic, self._core.settings.queues))
-        return sum(swept.values())
+        return self._done(swept.found, swept.failed)
 
     async def _sweep_messages(self) -> int:
         swept = await sweep_messages(
@@ -84,16 +82,27 @@ class Sweeper:
             messages_max=self._core.settings.sweep.batch_max,
             jitter=self._core.jitter,
         )
-        if swept:
-            self._core.metrics.swept.labels("message", "unknown_attempt").inc(swept)
-            log.warning("messages swept", extra={"count": swept})
+        self._note("message", swept)
+        if swept.states:
             self._core.wakes.tell(OUTBOX)
-        return swept
+        return self._done(swept.found, swept.failed)
 
     async def _due(self) -> int:
-        queues = await due(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
+        queues, failed = await due(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
-        return len(queues)
+        return self._done(len(queues) + len(failed), failed)
+
+    def _note(self, kind: str, swept: Swept) -> None:
+        for state, count in swept.states.items():
+            self._core.metrics.swept.labels(kind, state).inc(count)
+        if swept.states:
+            log.warning("swept", extra={"reason": kind, "count": sum(swept.states.values())})
+
+    def _done(self, found: int, failed: Sequence[Exception]) -> int:
+        """How many were found; raises what failed, since asking again at once would find the same."""
+        if failed:
+            raise failed[0]
+        return found
 
     async def _forget(self) -> int:
         return await forget_requests(self._core.pool, rows_max=self._core.settings.sweep.batch_max)

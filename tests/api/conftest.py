@@ -15,6 +15,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from app.api.application import build_application
+from app.api.protocol import protocol_with
 from app.core import Core, open_core
 from app.engine.keys import create_key
 from app.settings import Destination, Limits, Queue, Settings
@@ -130,6 +131,7 @@ def settings_for(database_url: str, **changed: Any) -> Settings:
         },
         "limits": Limits(
             body_bytes_max=64 << 10,
+            header_seconds_max=1.0,
             body_seconds_max=1.0,
             set_bytes_max=96 << 10,
             messages_max=5,
@@ -153,7 +155,10 @@ async def serving(core: Core) -> AsyncIterator[Service]:
         port = listener.getsockname()[1]
         config = uvicorn.Config(
             application,
-            http="httptools",
+            http=protocol_with(
+                header_seconds_max=core.settings.limits.header_seconds_max,
+                connections_max=core.settings.server.connections_max,
+            ),
             loop="none",
             lifespan="off",
             log_config=None,
@@ -167,7 +172,8 @@ async def serving(core: Core) -> AsyncIterator[Service]:
             async with asyncio.timeout(10):
                 while not server.started:
                     await asyncio.sleep(0.005)
-            connector = aiohttp.TCPConnector(limit=0)
+            # Idle connections are let go before the server does, so that no request meets one on its way out.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0)
             async with aiohttp.ClientSession(connector=connector) as http:
                 service = Service(f"http://127.0.0.1:{port}", port, core, application, http)
                 try:

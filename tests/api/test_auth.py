@@ -9,13 +9,13 @@ import pytest
 from app.api.auth import Authenticator, may
 from app.api.calls import CallRoute
 from app.api.problems import Refusal
+from app.domain.scopes import SCOPES
 from app.engine.keys import Principal, create_key, key_id_of, revoke_key
 from tests.api.conftest import STRANGER, Service
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-SCOPES: Final = ("accept", "agent", "approve", "read", "admin")
 
 # Every call with the scopes that may make it. A call that is missing here fails the matrix.
 ALLOWED: Final = {

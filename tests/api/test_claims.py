@@ -133,7 +133,7 @@ async def test_idle_waiters_cost_about_one_query_a_second_and_no_connection(
 
     async def counting(
         pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
-    ) -> list[list[Claimed]]:
+    ) -> list[list[Claimed] | None]:
         nonlocal asked
         asked += len(requests)
         return await real_claim(pool, requests, still_wanted=still_wanted)
@@ -276,7 +276,7 @@ async def test_a_claim_commits_only_for_who_is_still_there(
 
     async def leaving(
         pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
-    ) -> list[list[Claimed]]:
+    ) -> list[list[Claimed] | None]:
         def wanted(position: int) -> bool:
             # Asked before the transaction and just before its commit: gone by the second time.
             answer = still_wanted(position) and not asked
@@ -305,7 +305,7 @@ async def test_a_claim_whose_answer_nobody_reads_is_given_back_free(
 
     async def leaving(
         pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
-    ) -> list[list[Claimed]]:
+    ) -> list[list[Claimed] | None]:
         found = await real_claim(pool, requests, still_wanted=still_wanted)
         await client.leave()
         async with asyncio.timeout(5):

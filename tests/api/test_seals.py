@@ -1,11 +1,16 @@
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from app.api.seals import body_bytes_max
-from app.settings import Limits
-from tests.api.conftest import Service
+from app.core import Draining, build_routes
+from app.settings import Destination, Limits, Queue
+from tests.api.conftest import Service, serving
 
 ONE = {"destination": "loopback", "payload": {"text": "hi"}}
 
@@ -50,6 +55,50 @@ async def test_another_seal_is_409_with_the_first_hash(service: Service) -> None
     body = {"lease_token": turn["lease_token"]}
     renewed = await service.post(f"/v1/turns/{turn['id']}/renew", body)
     assert (renewed.code, renewed.json["reason"]) == ("lease_lost", "sealed")
+
+
+@asynccontextmanager
+async def reconfigured(service: Service, **changed: Any) -> AsyncIterator[Service]:
+    """Another replica on the same database, under a configuration that has changed."""
+    settings = service.core.settings.model_copy(update=changed)
+    core = replace(service.core, settings=settings, routes=build_routes(settings))
+    async with serving(replace(core, draining=Draining())) as other:
+        other.keys = service.keys
+        yield other
+
+
+async def test_a_seal_that_is_repeated_is_answered_whatever_the_configuration_allows_by_now(
+    service: Service,
+) -> None:
+    messages = [{**ONE, "to": "ann", "headers": {"x-tag": "a"}}, ONE]
+    destinations = dict(service.core.settings.destinations)
+    changes: list[dict[str, Any]] = [
+        {"destinations": {name: destinations[name] for name in ("crm", "other")}},
+        {"destinations": destinations | {"loopback": Destination(kind="loopback")}},
+        {"queues": {name: Queue() for name in ("support", "chatty")}},
+        {"queues": {"default": Queue(destinations=("crm",))}},
+        {"limits": Limits(set_bytes_max=1024)},
+    ]
+    for n, change in enumerate(changes):
+        messages[1] = {**ONE, "payload": "x" * 2000}
+        turn = await service.claimed(f"k{n}")
+        fresh = await service.claimed(f"l{n}")
+        first = await service.seal(turn, messages)
+        assert first.status == 200
+        async with reconfigured(service, **change) as other:
+            again = await other.seal(turn, messages)
+            assert (again.status, again.json) == (200, first.json), change
+            another = await other.seal(turn, [*messages, ONE])
+            assert (another.status, another.code) == (409, "already_sealed"), change
+            assert another.json["payload_hash"] == first.json["payload_hash"]
+            refused = await other.seal(fresh, messages)
+            assert refused.status == (503 if refused.code == "queue_not_configured" else 422)
+            lost = {**turn, "lease_token": str(uuid4())}
+            assert (await other.seal(lost, messages)).status == refused.status
+            half = [{**ONE, "headers": {"x-\ud800": "a"}}]
+            assert (await other.seal(turn, half)).status in (422, 503)
+        shown = (await service.get(f"/v1/turns/{fresh['id']}")).json
+        assert shown["state"] == "processing"
 
 
 async def test_the_slice_of_a_payload_is_what_is_sent(service: Service) -> None:

@@ -89,7 +89,7 @@ class Scene:
             await self.sink.due()
             await self.sink.sweep_turns()
             await self.sink.sweep_messages()
-            held = await self.sink.claim(50)
+            held = await self.sink.claim(50) or []
             if held:
                 await self.sink.seal(
                     *(sealing(one, draft("reply", one.conversation)) for one in held)

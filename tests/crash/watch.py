@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_WRITE = re.compile(r"\b(?:insert into|update|delete from) sink\.")
+
 BEGIN, COMMIT, ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One request of a verb to its database. `commits`: once it is answered, something may be committed."""
+    """One request of a verb to its database. `commits`: what was written is committed once it is answered."""
 
     number: int
     label: str
@@ -88,6 +91,7 @@ class WatchedLink:
     pool: WatchedPool
     connection: "Link"
     inside: bool = False
+    has_written: bool = False
 
     async def fetch(self, text: str, *arguments: object) -> "list[Record]":
         """As a connection does."""
@@ -98,8 +102,10 @@ class WatchedLink:
         return await self._statement(text, lambda: self.connection.execute(text, *arguments))
 
     async def _statement(self, text: str, request: Callable[[], Awaitable[T]]) -> T:
+        writes = _WRITE.search(text) is not None
+        self.has_written = self.has_written or writes
         return await self.pool.step(
-            self.pool.names[text], self.connection, request, commits=not self.inside
+            self.pool.names[text], self.connection, request, commits=writes and not self.inside
         )
 
     def transaction(self) -> "WatchedTransaction":
@@ -121,7 +127,7 @@ class WatchedTransaction:
     async def __aenter__(self) -> None:
         connection = self.link.connection
         await self.link.pool.step(BEGIN, connection, self.inner.__aenter__, commits=False)
-        self.link.inside = True
+        self.link.inside, self.link.has_written = True, False
 
     async def __aexit__(
         self,
@@ -134,7 +140,7 @@ class WatchedTransaction:
             COMMIT if kind is None else ROLLBACK,
             self.link.connection,
             lambda: self.inner.__aexit__(kind, error, trace),
-            commits=kind is None,
+            commits=kind is None and self.link.has_written,
         )
 
 

@@ -129,6 +129,12 @@ def returning(held: Claimed, **changes: Any) -> HandBack:
     return HandBack(**{"turn": held.turn, "token": held.token, "reason": "busy", **changes})
 
 
+def raise_first(failed: Sequence[Exception]) -> None:
+    """Nothing may have failed."""
+    for error in failed:
+        raise error
+
+
 def only(outcomes: Sequence[Any]) -> Any:
     """The one outcome of a single call."""
     (outcome,) = outcomes
@@ -161,7 +167,8 @@ class Sink:
         *requests: ClaimRequest,
         still_wanted: Callable[[int], bool] = lambda _position: True,
     ) -> list[list[Claimed]]:
-        return await claiming.claim(self.pool, requests, still_wanted=still_wanted)
+        answers = await claiming.claim(self.pool, requests, still_wanted=still_wanted)
+        return [answer or [] for answer in answers]
 
     async def claim(self, turns_max: int = 1, **changes: Any) -> list[Claimed]:
         (claimed,) = await self.claim_for(wish(turns_max, **changes))
@@ -233,20 +240,26 @@ class Sink:
         return await fact.record_facts(self.pool, facts)
 
     async def sweep_turns(self, turns_max: int = 100) -> dict[str, int]:
-        return await sweep.sweep_turns(
+        swept = await sweep.sweep_turns(
             self.pool, policies=self.turn_policies, turns_max=turns_max, jitter=self.jitter
         )
+        raise_first(swept.failed)
+        return dict(swept.states)
 
     async def sweep_messages(self, messages_max: int = 100) -> int:
-        return await sweep.sweep_messages(
+        swept = await sweep.sweep_messages(
             self.pool,
             policies=self.delivery_policies,
             messages_max=messages_max,
             jitter=self.jitter,
         )
+        raise_first(swept.failed)
+        return sum(swept.states.values())
 
     async def due(self, turns_max: int = 100) -> list[str]:
-        return await due_verb.due(self.pool, turns_max=turns_max)
+        queues, failed = await due_verb.due(self.pool, turns_max=turns_max)
+        raise_first(failed)
+        return queues
 
     async def cancel(self, *turns: UUID) -> list[Changed | None]:
         return await cancel.cancel_turns(self.pool, turns, by="ada")

@@ -6,11 +6,11 @@ import pytest
 
 from app.domain.errors import InvalidContent
 from app.domain.model import Claimed
-from app.engine import claim as claiming
+from app.engine import claim, claim_request
 from tests.engine.stories import Sink, arrival, draft, wish
 
 if TYPE_CHECKING:
-    from tests.conftest import Travel
+    from tests.conftest import Freeze, Travel
     from tests.database import Admin
 
 REPEATABLE = {"request_id": "r" * 16, "principal": "p", "parameters": "{}"}
@@ -65,7 +65,10 @@ async def test_turns_are_given_by_priority_and_then_by_age(sink: Sink) -> None:
     assert (await sink.claim_one()).turn == low.turn
 
 
-async def test_many_of_a_higher_priority_that_back_off_hide_nobody(sink: Sink) -> None:
+async def test_many_of_a_higher_priority_that_back_off_hide_nobody(
+    sink: Sink, freeze: "Freeze"
+) -> None:
+    await freeze()
     for n in range(20):
         await sink.accept(*(arrival(f"k{n}-{m}", priority=n) for m in range(10)))
     for held in await sink.claim(200):
@@ -240,7 +243,29 @@ async def test_requests_that_are_over_are_forgotten(sink: Sink, travel: "Travel"
     await sink.accept(arrival("a"), arrival("b"))
     await sink.claim(1, **REPEATABLE)
     await sink.claim(1, **REPEATABLE | {"request_id": "s" * 16, "lease_seconds": 600})
-    assert await claiming.forget_requests(sink.pool, rows_max=10) == 0
+    assert await claim_request.forget_requests(sink.pool, rows_max=10) == 0
     await travel(61)
-    assert await claiming.forget_requests(sink.pool, rows_max=10) == 1
-    assert await claiming.forget_requests(sink.pool, rows_max=10) == 0
+    assert await claim_request.forget_requests(sink.pool, rows_max=10) == 1
+    assert await claim_request.forget_requests(sink.pool, rows_max=10) == 0
+
+
+async def test_a_repeat_that_holds_nothing_any_more_is_told_apart_from_an_empty_queue(
+    sink: Sink,
+) -> None:
+    await sink.accept(arrival("a"), arrival("b"))
+    held = await sink.claim(1, **REPEATABLE)
+    await sink.seal_one(held[0])
+    answers = await claim.claim(sink.pool, [wish(1, **REPEATABLE), wish()])
+    assert answers[0] == []
+    assert len(answers[1] or []) == 1
+    assert await claim.claim(sink.pool, [wish()]) == [None]
+
+
+async def test_a_claim_nobody_heard_of_counts_for_nothing(sink: Sink, admin: "Admin") -> None:
+    await sink.accept_one("a")
+    for _ in range(25):
+        held = await sink.claim_one()
+        assert await sink.hand_back(held, reason="client_gone", untold=True) == "queued"
+    row = await admin.fetchrow("select attempts_used, releases from sink.turn")
+    assert row is not None
+    assert tuple(row) == (0, 0)

@@ -16,9 +16,14 @@ INBOUND_MAX = 3
 TURN_POLICY = TurnPolicy(
     attempts_max=3, releases_max=2, backoff_seconds=1.0, backoff_seconds_max=8.0
 )
-DELIVERY_POLICY = DeliveryPolicy(
-    attempts_max=2, age_seconds_max=1e9, backoff_seconds=1.0, backoff_seconds_max=8.0
-)
+CRM, MAIL = "crm", "mail"
+# One that gives up at once, so that messages get stuck, and one that tries again, so that others wait.
+DELIVERY_POLICIES = {
+    destination: DeliveryPolicy(
+        attempts_max=attempts, age_seconds_max=1e9, backoff_seconds=1.0, backoff_seconds_max=8.0
+    )
+    for destination, attempts in ((CRM, 1), (MAIL, 3))
+}
 
 RUNNING = ("scheduled", "waiting", "queued", "processing", "failed")
 
@@ -66,12 +71,11 @@ def _join(world: World, turn: Turn, priority: int) -> None:
     turn.due = min(world.now + QUIET_SECONDS, bound)
 
 
-def due(world: World) -> int:
+def due(world: World) -> None:
     """Scheduled turns whose time has come take their places, in the order of their times."""
     ready = [t for t in world.turns.values() if t.state == "scheduled" and t.due <= world.now]
     for turn in sorted(ready, key=lambda t: (t.due, t.id)):
         world.enter_lane(turn)
-    return len(ready)
 
 
 def claim(world: World, turns_max: int, *, request: str | None) -> list[UUID]:
@@ -150,7 +154,7 @@ def hand_back(world: World, turn: UUID, attempt: int, *, how: str, delay: float)
     return it.state
 
 
-def sweep_turns(world: World) -> int:
+def sweep_turns(world: World) -> None:
     """Turns whose holder did not come back in time."""
     lapsed = [t for t in world.turns.values() if (t.lease_until or world.now + 1) <= world.now]
     for turn in lapsed:
@@ -158,7 +162,6 @@ def sweep_turns(world: World) -> int:
         if state == "queued":
             turn.due = world.now + backoff
         leave(world, turn, state, "swept")
-    return len(lapsed)
 
 
 def seal(
@@ -235,7 +238,7 @@ def _settled(world: World, it: Message, verdict: Verdict) -> None:
         it.due = world.now + verdict.delay_seconds
 
 
-def sweep_messages(world: World) -> int:
+def sweep_messages(world: World) -> None:
     """Attempts whose worker did not come back in time: each may have arrived."""
     lapsed = [m for m in world.messages.values() if (m.lease_until or world.now + 1) <= world.now]
     for message in lapsed:
@@ -244,12 +247,11 @@ def sweep_messages(world: World) -> int:
             attempts_used=message.used,
             may_have_arrived=message.may,
             age_seconds=0.0,
-            policy=DELIVERY_POLICY,
+            policy=DELIVERY_POLICIES[message.destination],
             jitter=0.0,
         )
         _settled(world, message, verdict)
     world.moved(*lapsed)
-    return len(lapsed)
 
 
 def tell(world: World, message: UUID) -> bool:

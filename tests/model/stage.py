@@ -16,8 +16,8 @@ from tests.crash.scene import EPOCH, TABLES, Still, StoppedClock
 from tests.crash.watch import Point, WatchedPool, statement_names
 from tests.database import options_for
 from tests.engine.invariants import RULES
-from tests.engine.stories import CRM, QUEUE, Sink
-from tests.model.rules import DELIVERY_POLICY, TURN_POLICY
+from tests.engine.stories import QUEUE, Sink
+from tests.model.rules import DELIVERY_POLICIES, TURN_POLICY
 from tests.model.world import Message, Turn, World
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ T = TypeVar("T")
 # The connection is lost before the commit is sent, or behind it and before its answer is read.
 Crash = Literal["", "before", "after"]
 
-OTHER = "mail"
 BROKEN = " union all ".join(
     f"select $rule${rule}$rule$ as rule, to_json(found)::text as found from ({query}) as found"
     for rule, query in RULES.items()
@@ -72,18 +71,16 @@ class Counting:
 
 @dataclass(slots=True)
 class _Loses:
-    """Loses the connection around the n-th point that commits."""
+    """Loses the connection around the point that commits what was written."""
 
     crash: Crash
-    left: int
 
     async def before(self, point: Point, connection: "Link") -> None:
-        self.left -= point.commits
-        if point.commits and not self.left and self.crash == "before":
+        if point.commits and self.crash == "before":
             connection.terminate()
 
     async def after(self, point: Point, connection: "Link") -> None:
-        if point.commits and not self.left and self.crash == "after":
+        if point.commits and self.crash == "after":
             connection.terminate()
             raise asyncpg.ConnectionDoesNotExistError("cut")
 
@@ -118,7 +115,7 @@ class Stage:
             cast("IdFactory", ids),
             Still(),
             {QUEUE: TURN_POLICY},
-            {CRM: DELIVERY_POLICY, OTHER: DELIVERY_POLICY},
+            DELIVERY_POLICIES,
         )
 
         async def close() -> None:
@@ -141,11 +138,9 @@ class Stage:
         self.runner.run(self.clock.at(0.0))
         self.ids.made = 0
 
-    def call(
-        self, verb: Callable[[Sink], Awaitable[T]], *, crash: Crash, commit: int = 1
-    ) -> tuple[T | None, bool]:
-        """The answer of a verb, and whether it came: not when the connection was lost at its n-th commit."""
-        watched = WatchedPool(self.sink.pool, _Loses(crash, commit), self.names)
+    def call(self, verb: Callable[[Sink], Awaitable[T]], *, crash: Crash) -> tuple[T | None, bool]:
+        """The answer of a verb, and whether it came: not when the connection was lost at its commit."""
+        watched = WatchedPool(self.sink.pool, _Loses(crash), self.names)
         sink = replace(self.sink, pool=cast("Pool", watched))
 
         async def made() -> tuple[T | None, bool]:

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.model.machine import Machine
 from tests.model.stage import Stage
 
-EXAMPLES = 20
-STEPS = 40
+EXAMPLES = 40
+STEPS = 60
 
 
 @pytest.mark.timeout(0)

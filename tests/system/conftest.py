@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from app.engine.keys import SCOPES, create_key
+from app.domain.scopes import SCOPES
+from app.engine.keys import create_key
 from tests.receiver import Receiver, open_receiver
 from tests.system.rig import REQUEST_SECONDS_MAX, Rig
 

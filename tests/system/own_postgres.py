@@ -55,9 +55,9 @@ class OwnPostgres:
 
 
 @contextlib.asynccontextmanager
-async def open_own_postgres(*settings: str) -> AsyncIterator[OwnPostgres]:
+async def open_own_postgres(*settings: str, parent: str = "/tmp") -> AsyncIterator[OwnPostgres]:
     """Make a cluster and serve it until the context ends."""
-    folder = Path(tempfile.mkdtemp(prefix="sinksweep-system-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="sinksweep-system-", dir=parent))
     folder.chmod(0o711)
     sockets = folder / "sockets"
     try:

@@ -10,8 +10,9 @@ import aiohttp
 import asyncpg
 import pytest
 
+from app.domain.scopes import SCOPES
 from app.engine.database import open_pool
-from app.engine.keys import SCOPES, create_key
+from app.engine.keys import create_key
 from app.engine.schema import head
 from tests.database import Server, options_for
 from tests.receiver import Receiver

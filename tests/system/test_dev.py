@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from app.engine.keys import SCOPES
+from app.domain.scopes import SCOPES
 from tests.system.processes import (
     POLL_SECONDS,
     STEP_SECONDS_MAX,

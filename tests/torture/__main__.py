@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.torture.course import torture
 from tests.torture.report import Report
-from tests.torture.run import torture
 
 SECONDS_A_MINUTE = 60.0
 
@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2.0, help="how long there are faults")
     parser.add_argument("--seed", type=int, help="a run's faults can be had again by its seed")
     parser.add_argument("--folder", type=Path, help="where the logs go; it must be empty")
+    parser.add_argument("--plant", help="a bug of `python -m tests.plants`, to see it found")
     wish = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if wish.seed is None else wish.seed
     folder = wish.folder or Path(tempfile.mkdtemp(prefix="sinksweep-torture-"))
@@ -31,7 +32,7 @@ def main() -> int:
     if any(folder.iterdir()):
         parser.error(f"{folder} is not empty")
     try:
-        report = asyncio.run(_run(folder, seed=seed, seconds=wish.minutes * SECONDS_A_MINUTE))
+        report = asyncio.run(_run(folder, seed=seed, wish=wish))
     except (asyncio.CancelledError, KeyboardInterrupt):
         print(f"Stopped; the logs are in {folder}")
         return 1
@@ -43,13 +44,17 @@ def main() -> int:
     return 1 if report.violations else 0
 
 
-async def _run(folder: Path, *, seed: int, seconds: float) -> Report:
+async def _run(folder: Path, *, seed: int, wish: argparse.Namespace) -> Report:
     this = asyncio.current_task()
     assert this is not None
     # Ended from outside, it ends what it has started.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     return await torture(
-        folder, seed=seed, seconds=seconds, say=lambda line: print(line, flush=True)
+        folder,
+        seed=seed,
+        seconds=wish.minutes * SECONDS_A_MINUTE,
+        plant=wish.plant,
+        say=lambda line: print(line, flush=True),
     )
 
 

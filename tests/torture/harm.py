@@ -102,19 +102,21 @@ async def do(stage: Stage, fault: Fault, *, note: Callable[[Done], None]) -> Non
 
 async def _trouble(replica: Replica, fault: Fault) -> None:
     async with replica.busy:
-        match fault.kind:
-            case Kind.FREEZE_REPLICA:
-                replica.signal(signal.SIGSTOP)
-                await asyncio.sleep(fault.lasts_seconds)
-                replica.signal(signal.SIGCONT)
-            case Kind.ROLL:
-                replica.wanted = False
-                await replica.stop()
-            case _:
-                replica.wanted = False
-                replica.kill()
-                await asyncio.sleep(fault.lasts_seconds)
-        replica.wanted = True
+        try:
+            match fault.kind:
+                case Kind.FREEZE_REPLICA:
+                    replica.signal(signal.SIGSTOP)
+                    await asyncio.sleep(fault.lasts_seconds)
+                    replica.signal(signal.SIGCONT)
+                case Kind.ROLL:
+                    replica.wanted = False
+                    await replica.stop()
+                case _:
+                    replica.wanted = False
+                    replica.kill()
+                    await asyncio.sleep(fault.lasts_seconds)
+        finally:
+            replica.wanted = True
         await replica.until_ready(seconds_max=READY_SECONDS_MAX)
 
 
@@ -137,9 +139,11 @@ async def _crash(stage: Stage, replica: Replica, fault: Fault, rng: random.Rando
 
 async def _kill_postgres(stage: Stage, seconds: float) -> None:
     async with stage.postgres_busy:
-        await stage.postgres.kill()
-        await asyncio.sleep(seconds)
-        await stage.postgres.start()
+        try:
+            await stage.postgres.kill()
+            await asyncio.sleep(seconds)
+        finally:
+            await stage.postgres.start()
 
 
 async def _disturb(stage: Stage, fault: Fault, rng: random.Random) -> None:

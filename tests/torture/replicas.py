@@ -176,13 +176,15 @@ def build_replica(
     folder: Path,
     key: str,
     session: aiohttp.ClientSession,
+    plant: str | None,
 ) -> Replica:
-    """A replica that is not started yet."""
+    """A replica that is not started yet; with a planted bug, if one is named."""
     database = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?sslmode=disable"
     own = {"HOME": str(folder), "PYTHONPATH": str(ROOT), "DATABASE_URL": database}
+    program = ["app"] if plant is None else ["tests.plants", plant]
     service = Service(
         name,
-        [sys.executable, "-m", "app", "serve", "--roles", roles, "--port", str(port)],
+        [sys.executable, "-m", *program, "serve", "--roles", roles, "--port", str(port)],
         {**CHILD_ENVIRONMENT, **own},
         folder,
         url=f"http://127.0.0.1:{port}",

@@ -58,13 +58,19 @@ WEIGHTS: Mapping[Kind, int] = {
     Kind.FREEZE_AGENT: 6,
     Kind.KILL_AGENT: 6,
 }
-PAUSE_SECONDS = (0.5, 1.8)
+# What takes processes away: afterwards they are given time, or nobody would be there for the next fault.
+HEAVY = frozenset(
+    {Kind.KILL_REPLICA, Kind.ROLL, Kind.KILL_POSTGRES, Kind.KILL_BOTH, Kind.KILL_BACKEND}
+)
+WARM_UP_SECONDS = 1.5
+PAUSE_SECONDS = (0.3, 1.5)
+HEAVY_PAUSE_SECONDS = 2.0
 LASTS_SECONDS = (0.3, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault, `at_seconds` after the first one may come. `target` is a number that each kind reads in its way."""
+    """One fault, `at_seconds` after the crowd has begun. `target` is a number that each kind reads in its way."""
 
     at_seconds: float
     kind: Kind
@@ -87,7 +93,7 @@ def draw(
     first = list(Kind)
     rng.shuffle(first)
     faults: list[Fault] = []
-    at = 0.0
+    at = WARM_UP_SECONDS
     while at < seconds:
         kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
         kind = first.pop() if first else rng.choices(kinds, weights=weights)[0]
@@ -99,5 +105,5 @@ def draw(
             seed=rng.randrange(1 << 30),
         )
         faults.append(fault)
-        at += rng.uniform(*pause_seconds)
+        at += rng.uniform(*pause_seconds) + (HEAVY_PAUSE_SECONDS if kind in HEAVY else 0.0)
     return faults

@@ -12,10 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
+from app.domain.scopes import SCOPES
 from app.engine import schema
 from app.engine.database import open_pool
-from app.engine.keys import SCOPES, create_key
-from tests.database import options_for
+from app.engine.keys import create_key
+from tests.database import options_for, scratch_folder
 from tests.history.log import Log
 from tests.system.own_postgres import OwnPostgres, open_own_postgres
 from tests.torture.provider import CONVERSATIONS
@@ -116,10 +117,13 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def open_stage(folder: Path, *, seed: int) -> AsyncIterator[Stage]:
+async def open_stage(folder: Path, *, seed: int, plant: str | None) -> AsyncIterator[Stage]:
     """Build everything and start the replicas and agents with it; everything ends with the context."""
     async with contextlib.AsyncExitStack() as stack:
-        postgres = await stack.enter_async_context(open_own_postgres("max_connections=200"))
+        # What a killed process has written stays written, in memory as on a disk; recovery is faster.
+        postgres = await stack.enter_async_context(
+            open_own_postgres("max_connections=200", parent=scratch_folder())
+        )
         key = await _prepare(postgres)
         receivers = await stack.enter_async_context(
             open_receivers(Log(folder / "receivers.jsonl"), random.Random(f"moods {seed}"))
@@ -154,6 +158,7 @@ async def open_stage(folder: Path, *, seed: int) -> AsyncIterator[Stage]:
                 folder=folder,
                 key=key,
                 session=session,
+                plant=plant,
             )
             for name, roles in ROLES.items()
         ]

@@ -12,8 +12,8 @@ for no key update of t;
 with item as (
     select * from unnest(
         :turns::uuid[], :tokens::uuid[], :states::text[], :reasons::text[], :turn_reasons::text[],
-        :delays::double precision[], :counted::boolean[], :ended::text[], :verbs::text[]
-    ) as t (turn, token, state, reason, turn_reason, delay_seconds, counted, ended, verb)
+        :delays::double precision[], :counted::boolean[], :releases::int[], :ended::text[], :verbs::text[]
+    ) as t (turn, token, state, reason, turn_reason, delay_seconds, counted, releases, ended, verb)
 ),
 
 moved as (
@@ -27,7 +27,7 @@ moved as (
         due_at
         = case when item.state = 'queued' then sink.now() + make_interval(secs => item.delay_seconds) else t.due_at end,
         attempts_used = t.attempts_used - (not item.counted)::int,
-        releases = t.releases + (not item.counted)::int
+        releases = t.releases + item.releases
     from item
     where t.id = item.turn and t.token = item.token
     returning t.id, t.queue, t.state, t.attempt, item.reason, item.ended, item.verb

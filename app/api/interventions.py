@@ -16,7 +16,7 @@ from app.domain.json_text import Kind, parse_envelope
 from app.domain.lifecycle import MessageState, TurnState
 from app.domain.model import Changed
 from app.engine.cancel import cancel_messages, cancel_turns
-from app.engine.inspect import MessageView, Place, find_message
+from app.engine.inspect import Place, find_message_place
 from app.engine.keys import Principal
 from app.engine.redrive import redrive_messages, redrive_turns
 from app.engine.resolve import resolve_messages
@@ -52,32 +52,30 @@ async def redrive_turn(api: Api, request: Request, principal: Principal) -> Resp
 async def cancel_message(api: Api, request: Request, principal: Principal) -> Response:
     """Send a message no more; one that is being sent gets no next attempt."""
     await _read_nothing(api, request)
-    message = await _message(api, request, principal)
-    (outcome,) = await cancel_messages(api.core.pool, [message.id], by=principal.key_id)
+    message, place = await _message(api, request, principal)
+    (outcome,) = await cancel_messages(api.core.pool, [message], by=principal.key_id)
     done = outcome is not None and outcome.state != MessageState.DELIVERED
-    return _message_answer(api, message, outcome, done=done, code="not_cancellable")
+    return _message_answer(api, message, place, outcome, done=done, code="not_cancellable")
 
 
 async def redrive_message(api: Api, request: Request, principal: Principal) -> Response:
     """Give a dead or unknown message a new allowance."""
     await _read_nothing(api, request)
-    message = await _message(api, request, principal)
-    (outcome,) = await redrive_messages(api.core.pool, [message.id], by=principal.key_id)
+    message, place = await _message(api, request, principal)
+    (outcome,) = await redrive_messages(api.core.pool, [message], by=principal.key_id)
     done = outcome is not None and _redriven(outcome, goes=_MESSAGE_GOES)
-    return _message_answer(api, message, outcome, done=done, code="not_redrivable")
+    return _message_answer(api, message, place, outcome, done=done, code="not_redrivable")
 
 
 async def resolve_message(api: Api, request: Request, principal: Principal) -> Response:
     """Note what somebody found who looked where an unknown message went."""
     query_of(request)
     state = _read_state(await api.body(request))
-    message = await _message(api, request, principal)
-    (outcome,) = await resolve_messages(
-        api.core.pool, [message.id], state=state, by=principal.key_id
-    )
+    message, place = await _message(api, request, principal)
+    (outcome,) = await resolve_messages(api.core.pool, [message], state=state, by=principal.key_id)
     # What somebody found is so already, whoever said it.
     done = outcome is not None and outcome.state == state
-    return _message_answer(api, message, outcome, done=done, code="not_resolvable")
+    return _message_answer(api, message, place, outcome, done=done, code="not_resolvable")
 
 
 def _redriven(outcome: Changed, *, goes: frozenset[TurnState] | frozenset[MessageState]) -> bool:
@@ -111,11 +109,12 @@ async def _turn(api: Api, request: Request, principal: Principal) -> Place:
     return await api.places.find(path_id(request, TURN_PREFIX), principal=principal)
 
 
-async def _message(api: Api, request: Request, principal: Principal) -> MessageView:
-    detail = await find_message(api.core.pool, path_id(request, MESSAGE_PREFIX))
-    if detail is None or not principal.sees(detail.message.queue):
+async def _message(api: Api, request: Request, principal: Principal) -> tuple[UUID, Place]:
+    message = path_id(request, MESSAGE_PREFIX)
+    place = await find_message_place(api.core.pool, message)
+    if place is None or not principal.sees(place.queue):
         raise Refusal("not_found")
-    return detail.message
+    return message, place
 
 
 def _turn_answer(
@@ -126,22 +125,22 @@ def _turn_answer(
     if not done:
         raise Refusal(code, members={"turn_state": outcome.state})
     if outcome.changed:
-        _wake(api, place.turn, queue=place.queue)
+        _wake(api, place)
     return json_answer({"turn": format_id(TURN_PREFIX, place.turn), "state": outcome.state})
 
 
 def _message_answer(
-    api: Api, message: MessageView, outcome: Changed | None, *, done: bool, code: str
+    api: Api, message: UUID, place: Place, outcome: Changed | None, *, done: bool, code: str
 ) -> Response:
     if outcome is None:
         raise Refusal("not_found")
     if not done:
         raise Refusal(code, members={"message_state": outcome.state})
     if outcome.changed:
-        _wake(api, message.turn, queue=message.queue)
-    return json_answer({"id": format_id(MESSAGE_PREFIX, message.id), "state": outcome.state})
+        _wake(api, place)
+    return json_answer({"id": format_id(MESSAGE_PREFIX, message), "state": outcome.state})
 
 
-def _wake(api: Api, turn: UUID, *, queue: str) -> None:
+def _wake(api: Api, place: Place) -> None:
     """Whoever waits for the lane, for something to send, or for the turn."""
-    api.core.wakes.tell(queue_topic(queue), OUTBOX, turn_topic(turn))
+    api.core.wakes.tell(queue_topic(place.queue), OUTBOX, turn_topic(place.turn))

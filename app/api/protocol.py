@@ -1,0 +1,188 @@
+"""The server's side of one connection: requests whose headers are too long or too slow are refused before they are one.
+
+What is refused here is answered with the same documents as everything else, and its connection ends. Answers on their
+way to earlier requests of the connection are never spoiled by it.
+"""
+
+import asyncio
+from typing import Any, ClassVar, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from app.api.problems import problem
+
+HEADER_BYTES_MAX: Final = 64 << 10
+HEADERS_MAX: Final = 100
+# After a refusal a client that still sends is listened to for a moment, so that closing does not destroy the answer.
+DISCARD_BYTES_MAX: Final = 32 << 10
+DISCARD_SECONDS_MAX: Final = 1.0
+
+# In the state of a request's scope, where there are more connections or requests than there should be.
+OVERLOADED: Final = "overloaded"
+
+
+class _TooLong(Exception):
+    """The headers are over a limit; it travels through the parser."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with a bound on the bytes, the number and the time of the headers of a request."""
+
+    header_seconds_max: ClassVar[float]
+    connections_max: ClassVar[int]
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._clock: asyncio.TimerHandle | None = None
+        # Whether the headers of a request are read and its body is not.
+        self._in_body = False
+        # Whether a part of a request is here that has no headers yet.
+        self._begun = False
+        # What the parser was given since it last handed on something that is bounded elsewhere.
+        self._kept_bytes = 0
+        self._header_bytes = 0
+        self._header_count = 0
+        self._refused = False
+        self._discarded_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """From now on the first request has its time."""
+        super().connection_made(transport)
+        self._start_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, as long as what the parser keeps is bounded."""
+        if self._refused:
+            self._discard(len(data))
+        else:
+            self._kept_bytes += len(data)
+            super().data_received(data)
+            self._bound()
+
+    def _bound(self) -> None:
+        if self._refused:
+            return
+        if self._kept_bytes > HEADER_BYTES_MAX:
+            self._refuse("headers_too_large")
+        elif self._begun or (self._kept_bytes and not self._in_body):
+            self._start_clock()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._begun = True
+        self._header_bytes = self._header_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Some of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header. What comes behind a body is none, whatever it says."""
+        self._header_count += 1
+        self._count(len(name) + len(value))
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """A request: it is answered, or told that there are too many."""
+        self._stop_clock()
+        self._begun, self._in_body, self._kept_bytes = False, True, 0
+        busy = max(len(self.connections), len(self.tasks))
+        self.scope["state"][OVERLOADED] = busy > self.connections_max
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of the body: who reads it bounds it."""
+        self._kept_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The end of a request; another one may follow."""
+        self._in_body, self._kept_bytes = False, 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are in the document
+        """Refuse what the parser did not take."""
+        too_long = self._header_count > HEADERS_MAX or self._header_bytes > HEADER_BYTES_MAX
+        self._refuse("headers_too_large" if too_long else "bad_request")
+
+    def _count(self, count: int) -> None:
+        self._header_bytes += count
+        if self._header_bytes > HEADER_BYTES_MAX or self._header_count > HEADERS_MAX:
+            raise _TooLong
+
+    def _start_clock(self) -> None:
+        if self._clock is None:
+            self._clock = self.loop.call_later(self.header_seconds_max, self._late)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _late(self) -> None:
+        self._clock = None
+        if self._answering:
+            # It is not waited for while an earlier request has the connection.
+            self._start_clock()
+        elif self._begun:
+            self._refuse("request_timeout")
+        else:
+            self.transport.close()
+
+    @property
+    def _answering(self) -> bool:
+        # There is no cycle before the first request.
+        return not getattr(self.cycle, "response_complete", True)
+
+    def _refuse(self, code: str) -> None:
+        """Answer, and end the connection; nothing more of it is read."""
+        self._refused = True
+        self._stop_clock()
+        if self.transport.is_closing():
+            return
+        if self._answering and (
+            self.pipeline or self.cycle.response_started or not self.cycle.more_body
+        ):
+            # An earlier request is being answered: the connection ends with that.
+            self.cycle.keep_alive = False
+            return
+        answer = problem(code, headers={"Connection": "close"})
+        headers = [*self.server_state.default_headers, *answer.raw_headers]
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        self.transport.write(
+            b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.body])
+        )
+        if self._answering:
+            # Whoever reads the body sees that there will be no more of it.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self._clock = self.loop.call_later(DISCARD_SECONDS_MAX, self.transport.close)
+
+    def _discard(self, count: int) -> None:
+        self._discarded_bytes += count
+        if self._discarded_bytes > DISCARD_BYTES_MAX and not self._answering:
+            self.transport.close()
+
+
+def protocol_with(*, header_seconds_max: float, connections_max: int) -> type[BoundedProtocol]:
+    """The protocol under these limits, for the server to make one for each connection."""
+    limits = {"header_seconds_max": header_seconds_max, "connections_max": connections_max}
+    return type("Protocol", (BoundedProtocol,), limits)
