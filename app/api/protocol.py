@@ -16,7 +16,7 @@ from app.api.problems import problem
 HEADER_BYTES_MAX: Final = 64 << 10
 HEADERS_MAX: Final = 100
 # After a refusal a client that still sends is listened to for a moment, so that closing does not destroy the answer.
-DISCARD_BYTES_MAX: Final = 32 << 10
+DISCARD_BYTES_MAX: Final = 64 << 10
 DISCARD_SECONDS_MAX: Final = 1.0
 
 # In the state of a request's scope, where there are more connections or requests than there should be.
@@ -51,7 +51,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._header_count = 0
         self._refused = False
-        self._discarded_bytes = 0
+        # What still came after a refusal was written; None before that.
+        self._discarded_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """From now on the first request has its time."""
@@ -172,13 +173,16 @@ class BoundedProtocol(HttpToolsProtocol):
             # Whoever reads the body sees that there will be no more of it.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+        self._discarded_bytes = 0
         self.flow.resume_reading()
         self.transport.write_eof()
         self._clock = self.loop.call_later(DISCARD_SECONDS_MAX, self.transport.close)
 
     def _discard(self, count: int) -> None:
+        if self._discarded_bytes is None:
+            return
         self._discarded_bytes += count
-        if self._discarded_bytes > DISCARD_BYTES_MAX and not self._answering:
+        if self._discarded_bytes > DISCARD_BYTES_MAX:
             self.transport.close()
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.channels import Draft, Outgoing, Wire
 from app.domain.errors import InvalidContent, NotReady
-from app.domain.outcome import Delivered, Outcome, RetryLater, Unknown
+from app.domain.outcome import Delivered, Outcome, Unknown
 from app.wire.headers import header_problems
 
 
@@ -53,7 +53,8 @@ class Loopback:
         except TimeoutError:
             return Unknown("timeout")
         except NotReady:
-            return RetryLater("store_not_ready")
+            # Whether the write was committed is not known.
+            return Unknown("store_not_ready")
         return Delivered(receipt=f"loopback:{arrivals}")
 
 

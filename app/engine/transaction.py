@@ -111,6 +111,10 @@ async def _connection(pool: "Pool") -> "AsyncGenerator[Link]":
         # not even do that.
         connection.terminate()
         raise
+    except asyncpg.ReadOnlySQLTransactionError:
+        # What was the primary is one no more. The next connection finds the one that is.
+        connection.terminate()
+        raise
     finally:
         await pool.release(connection)
 

@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 SETTLE_BATCH_MAX = 200
 _SETTLE_PAUSE_SECONDS = 0.1
 _SETTLE_PAUSE_SECONDS_MAX = 5.0
-# What a send may take beyond its own deadline, before it is given up as hung.
-_OVERTIME_SECONDS = 2.0
+# What a send may take beyond its own deadline before it is given up as hung: at most this, and half of what its lease
+# has in reserve.
+_OVERTIME_SECONDS_MAX = 2.0
 
 _Ended = tuple[Taken, Outcome]
 
@@ -83,12 +84,13 @@ class Deliverer:
         began = time.monotonic()
         outcome: Outcome = Unknown("worker_stopped")
         try:
-            async with asyncio.timeout(route.settings.timeout_seconds + _OVERTIME_SECONDS):
+            overtime = min(
+                _OVERTIME_SECONDS_MAX, self._core.settings.delivery.lease_margin_seconds / 2
+            )
+            async with asyncio.timeout(route.settings.timeout_seconds + overtime):
                 outcome = await route.send(taken, wire=self._core.wire)
         except TimeoutError:
             outcome = Unknown("timeout")
-        except NotReady as error:
-            outcome = RetryLater(error.code)
         except Exception:
             # A channel that breaks may have sent.
             log.exception("a channel failed", extra={"destination": taken.destination})

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.api.auth import Authenticator, may
+from app.api.auth import KNOWN_MAX, UNKNOWN_MAX, Authenticator, may
 from app.api.calls import CallRoute
 from app.api.problems import Refusal
 from app.domain.scopes import SCOPES
@@ -210,6 +210,28 @@ async def test_concurrent_requests_share_one_look_up_and_a_key_is_remembered_for
         with pytest.raises(Refusal):
             await authenticator.principal([(b"authorization", f"Bearer {STRANGER}".encode())])
     assert asked == [key, STRANGER]
+
+
+async def test_keys_that_are_nobodys_do_not_push_out_those_of_somebody() -> None:
+    asked: list[str] = []
+    known = Principal("id", frozenset({"read"}), None)
+    key = "sks_0123456789abcdef_" + "y" * 43
+
+    async def find(wanted: str) -> Principal | None:
+        asked.append(wanted)
+        return known if wanted == key else None
+
+    authenticator = Authenticator(find)
+
+    async def ask(wanted: str) -> Principal:
+        return await authenticator.principal([(b"authorization", f"Bearer {wanted}".encode())])
+
+    await ask(key)
+    for n in range(KNOWN_MAX + 1):
+        with pytest.raises(Refusal):
+            await ask(f"sks_0123456789abcdef_{n:043}")
+    kept = authenticator._known._kept, authenticator._unknown._kept  # noqa: SLF001 - what is kept
+    assert [len(one) for one in kept] == [1, UNKNOWN_MAX]
 
 
 async def test_a_look_up_that_fails_fails_for_all_who_wait_and_is_not_remembered() -> None:

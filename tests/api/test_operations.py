@@ -133,6 +133,60 @@ async def test_what_the_loopback_channel_received_is_shown_newest_first(service:
     assert {one["queue"] for one in mine} == {"support"}
 
 
+@pytest.mark.parametrize("scope", ["admin", "support"])
+async def test_a_list_of_what_was_received_can_be_followed_to_its_end(
+    service: Service, freeze: "Freeze", scope: str
+) -> None:
+    # All at the same moment: the key tells them apart.
+    await freeze()
+    for n in range(7):
+        await store(
+            service.core.pool,
+            key=f"key.{n}",
+            queue="support" if n % 2 else "default",
+            conversation=None,
+            destination="loopback",
+            content_type="application/json",
+            headers={},
+            body=b"1",
+        )
+    seen: list[str] = []
+    path = "/v1/loopback?limit=2"
+    for _ in range(5):
+        page = (await service.get(path, scope=scope)).json
+        seen += [one["idempotency_key"] for one in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        path = f"/v1/loopback?limit=2&cursor={page['next_cursor']}"
+    mine = [n for n in range(7) if n % 2 or scope == "admin"]
+    assert seen == [f"key.{n}" for n in reversed(mine)]
+
+
+@pytest.mark.parametrize("cursor", ["", "7", ".key", "x.key", "9" * 18 + ".key", "1.\u00e4"])
+async def test_a_cursor_that_was_never_given_is_422(service: Service, cursor: str) -> None:
+    answer = await service.get(f"/v1/loopback?cursor={cursor}")
+    assert (answer.status, answer.json["errors"][0]["pointer"]) == (422, "/cursor")
+
+
+async def test_a_page_that_is_full_leads_to_the_rest(service: Service) -> None:
+    for n in range(3):
+        await store(
+            service.core.pool,
+            key=f"key-{n}",
+            queue="default",
+            conversation=None,
+            destination="loopback",
+            content_type="a/b",
+            headers={},
+            body=b"x" * 60_000,
+        )
+    first = (await service.get("/v1/loopback")).json
+    rest = (await service.get(f"/v1/loopback?cursor={first['next_cursor']}")).json
+    assert [len(page["items"]) for page in (first, rest)] == [1, 1]
+    last = (await service.get(f"/v1/loopback?cursor={rest['next_cursor']}")).json
+    assert (len(last["items"]), last["next_cursor"]) == (1, None)
+
+
 async def test_a_process_without_the_api_answers_only_for_itself(service: Service) -> None:
     routes = build_application(service.core, api=False).routes
     assert {getattr(route, "path", "") for route in routes} == {"/livez", "/readyz", "/metrics"}

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+import app.api.waits as waits_module
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, parse_id
 from app.domain.model import Settlement, Slots, Verdict
 from app.domain.outcome import Answer as Said
@@ -193,6 +194,46 @@ async def test_a_wait_that_makes_no_sense_is_422(service: Service, query: str, c
     assert (answer.status, answer.code) == (422, code)
 
 
+async def test_what_happens_to_other_turns_wakes_nobody(service: Service) -> None:
+    """Of many turns each has waiters of its own."""
+    turns = [await service.claimed(f"k{n}") for n in range(3)]
+    names = [turn_topic(parse_id(TURN_PREFIX, turn["id"]) or uuid4()) for turn in turns]
+    assert len(set(names)) == len(names)
+    wakes = service.core.wakes
+    with wakes.waiting(names[0]) as first, wakes.waiting(names[1]) as second:
+        wakes.tell(names[0])
+        assert (first.is_set(), second.is_set()) == (True, False)
+
+
+async def test_a_waiter_reads_the_whole_turn_once_at_the_end(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    def counting(name: str) -> None:
+        real = getattr(waits_module, name)
+
+        async def count(*given: Any) -> object:
+            looks.append(name)
+            return await real(*given)
+
+        monkeypatch.setattr(waits_module, name, count)
+
+    counting("find_progress")
+    counting("find_turn")
+    turn = await service.claimed()
+    name = turn_topic(parse_id(TURN_PREFIX, turn["id"]) or uuid4())
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(wait(service, turn["id"], "replied", 0.6))
+        while not waiting.done():
+            service.core.wakes.tell(name)
+            await asyncio.sleep(0.02)
+    assert waiting.result().json["state"] == "processing"
+    assert looks.count("find_progress") > 2
+    assert looks.count("find_turn") == 1
+    assert looks[-1] == "find_turn"
+
+
 async def test_waiting_holds_no_connection(fresh: Service) -> None:
     turn = await fresh.claimed()
     pool = fresh.core.pool
@@ -228,6 +269,20 @@ async def test_of_what_was_used_the_greatest_total_ever_told_is_kept(
         assert (await service.post(f"/v1/turns/{turn['id']}/renew", body)).status == 200
     kept = json.loads(await admin.fetchval("select usage from sink.attempt"))
     assert kept == {"calls": 3, "money": 0.5}
+
+
+async def test_new_names_each_time_do_not_make_a_usage_without_end(
+    service: Service, admin: "Admin"
+) -> None:
+    turn = await service.claimed()
+    for n in range(4):
+        usage = {f"field_{7 * n + m:02}": 1 for m in range(7)} | {"field_00": n + 1}
+        body = {"lease_token": turn["lease_token"], "usage": usage}
+        assert (await service.post(f"/v1/turns/{turn['id']}/renew", body)).status == 200
+    kept = json.loads(await admin.fetchval("select usage from sink.attempt"))
+    # Those that were told first, and what was told of them last.
+    assert sorted(kept) == [f"field_{n:02}" for n in range(20)]
+    assert kept["field_00"] == 4
 
 
 @pytest.mark.parametrize(

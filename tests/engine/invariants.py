@@ -73,7 +73,9 @@ RULES = {
         select t.id from allowance as t inner join sink.attempt as a on a.turn = t.id
         group by t.id, t.attempts_used, t.releases, t.spent
         having t.attempts_used <> count(*) filter (where a.number > t.spent and a.ended is distinct from 'released')
-            or t.releases <> count(*) filter (where a.number > t.spent and a.ended = 'released' and a.reason <> 'client_gone')
+            or t.releases <> count(*) filter (
+                where a.number > t.spent and a.ended = 'released' and a.reason <> 'client_gone'
+            )
     """,
     "a turn is replied if and only if its whole set is delivered": """
         select t.id from sink.turn as t left join sink.outbox as o on o.turn = t.id and o.seal = t.seal

@@ -1,8 +1,11 @@
 """A scheduled turn takes its place when the database's clock says so, and not before."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
+from app.domain.errors import InvalidContent
 from tests.engine.stories import Sink, arrival
 
 if TYPE_CHECKING:
@@ -87,3 +90,22 @@ async def test_a_far_time_is_kept_exactly(sink: Sink, admin: "Admin", travel: "T
     assert await sink.due() == []
     await travel(0.2 * 86_400)
     assert await sink.due() == ["default"]
+
+
+async def test_a_time_that_has_passed_is_now_and_gets_before_nobody(sink: Sink) -> None:
+    first = await sink.accept_one("a")
+    early = await sink.accept_one("b", not_before=datetime(1, 1, 2, tzinfo=UTC))
+    assert early.state == "queued"
+    assert [one.turn for one in await sink.claim(2)] == [first.turn, early.turn]
+
+
+async def test_a_time_too_far_ahead_is_refused_by_the_clock_that_decides(
+    sink: Sink, travel: "Travel", admin: "Admin"
+) -> None:
+    now = await admin.fetchval("select sink.now()")
+    times = {"not_before": now + timedelta(days=367), "delay_seconds_max": 366 * 86_400.0}
+    with pytest.raises(InvalidContent, match="out_of_range"):
+        await sink.accept_one("a", **times)
+    assert await admin.fetchval("select count(*) from sink.idempotency_key") == 0
+    await travel(2 * 86_400)
+    assert (await sink.accept_one("a", **times)).state == "scheduled"

@@ -1,5 +1,6 @@
 """Every statement fits the schema, and the loader lets no call name anything but exactly its parameters."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,3 +96,16 @@ async def test_a_call_must_name_exactly_the_parameters(
             await statement.run(connection, **values)
         (row,) = await statement.rows(connection, b=2, a=1)
     assert row["total"] == 3
+
+
+def test_what_locks_by_names_sorts_them_the_same_in_every_database() -> None:
+    """Parameters sort as the database collates, columns as C: two orders of one thing are a deadlock."""
+    statements = [one for file in FILES for one in load(str(file.with_suffix(".py"))).values()]
+    for statement in statements:
+        if "on conflict" not in statement.text:
+            continue
+        for order in re.findall(r"order by ([^\n]*)", statement.text):
+            for part in order.split(","):
+                column = part.strip().removeprefix("item.").split(" ")[0].split(".")[-1]
+                if column in {"scope", "key", "queue", "conversation", "destination", "principal"}:
+                    assert 'collate "C"' in part, f"{statement.name}: {part}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.domain.model import HandedBack, LeaseLost
+from app.engine import sweep
 from tests.engine.stories import (
     CRM,
     DELIVERY_POLICY,
@@ -167,3 +168,23 @@ async def test_a_sweep_of_messages_is_bounded(sink: Sink, travel: "Travel") -> N
     assert len(await sink.take()) == 5
     await travel(31)
     assert [await sink.sweep_messages(2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_one_turn_that_cannot_be_put_back_keeps_no_other_from_it(
+    sink: Sink, admin: "Admin", travel: "Travel"
+) -> None:
+    turns = [(await sink.hold(f"{n}")).turn for n in range(3)]
+    await travel(61)
+    await admin.execute(f"""
+        create function sink.refuse() returns trigger language plpgsql
+        as $$ begin raise exception 'refused'; end $$;
+        create trigger refuse before update on sink.turn for each row
+        when (old.id = '{turns[1]}') execute function sink.refuse();
+    """)
+    swept = await sweep.sweep_turns(
+        sink.pool, policies=sink.turn_policies, turns_max=10, jitter=sink.jitter
+    )
+    assert (swept.found, swept.states, len(swept.failed)) == (3, {"queued": 2}, 1)
+    assert [await sink.state(turn) for turn in turns] == ["queued", "processing", "queued"]
+    await admin.execute("drop trigger refuse on sink.turn")
+    assert await sink.sweep_turns() == {"queued": 1}

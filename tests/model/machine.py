@@ -61,7 +61,11 @@ OUTCOME: st.SearchStrategy[Outcome] = st.sampled_from(
 )
 DRAFT = st.tuples(DESTINATION, CONVERSATION, st.sampled_from((0.0, 0.0, 0.0, 3.0)))
 DRAFTS: st.SearchStrategy[list[tuple[str, str | None, float]]] = st.one_of(
-    st.lists(DRAFT, min_size=1, max_size=4), st.lists(DRAFT, min_size=3, max_size=4), st.just([])
+    st.lists(DRAFT, max_size=4),
+    st.lists(st.just((rules.CRM, "a", 0.0)), min_size=2, max_size=4),
+    st.lists(
+        st.sampled_from(((rules.CRM, "a", 0.0), (rules.MAIL, "a", 0.0))), min_size=3, max_size=4
+    ),
 )
 
 
@@ -134,10 +138,10 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(_few_open)
     @rule(
-        count=st.integers(1, 3),
+        count=st.sampled_from((1, 1, 2, 3)),
         conversation=CONVERSATION,
         priority=st.sampled_from((0, 0, 1)),
-        how=st.sampled_from(("now", "now", "now", "joining", "joining", "later")),
+        how=st.sampled_from(("now", "now", "joining", "joining", "joining", "later")),
         again=st.none() | NTH,
         crash=CRASH,
     )
@@ -413,7 +417,17 @@ class Machine(RuleBasedStateMachine):
         )
         assert answer is None or [getattr(one, "state", None) for one in answer] == said
 
-    @precondition(lambda self: self.stuck("dead", "unknown"))
+    @precondition(lambda self: self.any_message("sending"))
+    @rule(nth=NTH, crash=CRASH)
+    def cancel_while_sending(self, nth: int, crash: Crash) -> None:
+        message = self.nth_message(nth, "sending")
+        self.play(
+            lambda world: rules.cancel_messages(world, [message]),
+            lambda sink: cancel.cancel_messages(sink.pool, [message], by=BY),
+            crash=crash,
+        )
+
+    @precondition(lambda self: self.any_message("dead", "unknown"))
     @rule(nth=NTH, other=NTH, crash=CRASH)
     def redrive_messages(self, nth: int, other: int, crash: Crash) -> None:
         them = list({self.nth_message(n, "dead", "unknown"): n for n in (nth, other)})
@@ -424,7 +438,7 @@ class Machine(RuleBasedStateMachine):
         )
         assert answer is None or [getattr(one, "state", None) for one in answer] == said
 
-    @precondition(lambda self: self.stuck("unknown"))
+    @precondition(lambda self: self.any_message("unknown"))
     @rule(nth=NTH, state=st.sampled_from(("delivered", "cancelled")), crash=CRASH)
     def resolve(self, nth: int, state: Any, crash: Crash) -> None:
         message = self.nth_message(nth, "unknown")
@@ -435,7 +449,7 @@ class Machine(RuleBasedStateMachine):
         )
         assert answer is None or only(answer).state == said
 
-    def stuck(self, *states: str) -> bool:
+    def any_message(self, *states: str) -> bool:
         return any(message.state in states for message in self.world.messages.values())
 
     def turns(self) -> list[Turn]:

@@ -249,3 +249,23 @@ async def test_a_message_for_a_destination_that_is_not_configured_waits(
     assert await sink.states(turn) == ["pending"]
     async with opening({"gone": destination(receiver)}) as core, delivering(core) as deliverer:
         await until_state(sink, deliverer, turn, "replied")
+
+
+async def test_a_turn_that_somebody_holds_keeps_no_other_from_being_settled(
+    sink: Sink, opening: OpenCore, receiver: Receiver, clock: Clock
+) -> None:
+    turns = [(await sink.sealed(f"{n}", draft(f"{n}")))[0] for n in range(3)]
+    database = {"lock_timeout_ms": 50}
+    async with (
+        opening({"crm": destination(receiver)}, database=database) as core,
+        delivering(core) as deliverer,
+    ):
+        async with clock.admin.transaction():
+            await clock.admin.execute("select from sink.turn where id = $1 for update", turns[1])
+            await deliverer.tick()
+            for free in (turns[0], turns[2]):
+                await until_state(sink, deliverer, free, "replied")
+            assert await sink.state(turns[1]) == "sealed"
+            assert deliverer.unsettled == 1
+        await until_state(sink, deliverer, turns[1], "replied")
+    assert len(receiver.got) == 3
