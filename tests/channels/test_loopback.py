@@ -5,7 +5,7 @@ from collections.abc import Callable
 from app.channels import Outgoing, Wire
 from app.channels.loopback import LoopbackConfig, channel
 from app.domain.errors import NotReady
-from app.domain.outcome import Delivered, Outcome
+from app.domain.outcome import Delivered, Outcome, Unknown
 
 
 async def send(message: Outgoing, *, wire: Wire) -> Outcome:
