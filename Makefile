@@ -49,20 +49,25 @@ torture: $(STAMP) ## Break everything for two minutes, or as long as ARGS says, 
 	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; \
 	  exec $(PY) -m tests.torture $(ARGS)
 
+# Every stage runs, whatever the others found.
 check: $(STAMP) ## Format, lint, types, architecture, SQL, migrations
-	@echo '== format';       $(BIN)/ruff format --check .
-	@echo '== lint';         $(BIN)/ruff check --quiet .
-	@echo '== types';        $(BIN)/mypy
-	@echo '== architecture'; $(BIN)/lint-imports --no-logo
-	@echo '== SQL';          $(BIN)/sqlfluff lint --disable-progress-bar $(SQL)
-	@echo '== migrations';   $(BIN)/squawk --config .squawk.toml migrations/versions/*.sql
-	@echo '== portability';  $(portable)
+	@failed=; \
+	stage() { name=$$1; shift; echo "== $$name"; "$$@" || failed="$$failed $$name"; }; \
+	portable() { $(portable); }; \
+	stage format       $(BIN)/ruff format --check .; \
+	stage lint         $(BIN)/ruff check --quiet .; \
+	stage types        $(BIN)/mypy; \
+	stage architecture $(BIN)/lint-imports --no-logo; \
+	stage SQL          $(BIN)/sqlfluff lint --disable-progress-bar $(SQL); \
+	stage migrations   $(BIN)/squawk --config .squawk.toml migrations/versions/*.sql; \
+	stage portability  portable; \
+	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi; echo 'Everything is in order.'
 
 # No file may name the index it was installed from, or a folder of the machine it was written on.
 hosts := pypi[.]org|pythonhosted[.]org|npmjs[.](com|org)|(deb|security)[.]debian[.]org
 folders := (^|[^[:alnum:]_.])/(home|root|work|Users)/[[:alnum:]]
 portable = git grep --untracked -nIE '$(hosts)|$(folders)' -- . ; case $$? in \
-	  0) echo 'These lines name a package index or a folder of one machine.'; exit 1;; \
+	  0) echo 'These lines name a package index or a folder of one machine.'; return 1;; \
 	  1) ;; *) echo 'not a git checkout: skipped';; esac
 
 fix: $(STAMP) ## What the tools can put right by themselves
@@ -94,11 +99,11 @@ $(STAMP): requirements.lock pyproject.toml $(MOVED)
 	  if [ -z "$$python" ]; then \
 	    echo 'Sinksweep needs Python 3.11 or newer with venv and pip on the PATH, and found none.' >&2; \
 	    echo 'On Debian and Ubuntu: apt install python3 python3-venv' >&2; exit 1; fi; \
-	  echo "Making .venv with $$("$$python" --version) from requirements.lock ..."; \
+	  echo "Making .venv with $$("$$python" --version) from requirements.lock: this takes a minute ..."; \
 	  rm -rf .venv; mkdir .venv; : > .venv/.building; "$$python" -m venv .venv; \
 	else echo 'Bringing .venv up to requirements.lock ...'; : > .venv/.building; fi; \
 	pip='$(PY) -m pip install --quiet --disable-pip-version-check'; \
-	uv='$(BIN)/uv pip install --quiet --python $(PY)'; \
+	uv='$(BIN)/uv pip install --quiet --system-certs --python $(PY)'; \
 	awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > .venv/uv.lock; \
 	$$pip --require-hashes -r .venv/uv.lock && $$uv --require-hashes -r requirements.lock \
 	  || { echo 'uv cannot be used here; pip goes on, more slowly.' >&2; \

@@ -89,7 +89,7 @@ def _dev(arguments: argparse.Namespace) -> int:
     from app.telemetry import configure_logging
 
     settings = _settings(arguments, assumed=ASSUMED)
-    configure_logging(level="WARNING")
+    configure_logging(level="WARNING", plain=True)
     return _run(dev(settings))
 
 
@@ -156,11 +156,12 @@ def _key_line(view: "KeyView") -> str:
 def _settings(
     arguments: argparse.Namespace, assumed: Mapping[str, object] | None = None
 ) -> "Settings":
+    from app.core import channel_faults
     from app.settings import load_settings
 
     names = ("config", "host", "port", "data_dir")
     flags = {name: getattr(arguments, name, None) for name in names}
-    return load_settings(overrides=flags, assumed=assumed)
+    return load_settings(overrides=flags, assumed=assumed, also=channel_faults)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,7 +25,16 @@ from app.domain.outcome import Outcome
 from app.engine.database import DatabaseOptions, open_pool
 from app.engine.loopback import store
 from app.engine.wake import Wakes
-from app.settings import Destination, Settings, explain, resolve_secret
+from app.settings import (
+    Destination,
+    Fault,
+    Settings,
+    SettingsError,
+    dotted,
+    explain,
+    resolve_secret,
+    unknown_name,
+)
 from app.telemetry import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
@@ -164,36 +173,50 @@ def database_options(settings: Settings) -> DatabaseOptions:
     )
 
 
+def channel_faults(settings: Settings) -> list[Fault]:
+    """What the channels find wrong with their own part of the configuration."""
+    return _routes(settings)[1]
+
+
 def build_routes(settings: Settings) -> dict[str, Route]:
-    """Each destination with its channel's own configuration checked; raises `InvalidConfiguration`."""
+    """Each destination with its channel's own configuration checked; raises `SettingsError`."""
+    routes, faults = _routes(settings)
+    if faults:
+        raise SettingsError(*faults)
+    return routes
+
+
+def _routes(settings: Settings) -> tuple[dict[str, Route], list[Fault]]:
     channels = discover()
     routes: dict[str, Route] = {}
-    problems: list[str] = []
+    faults: list[Fault] = []
     for name, destination in settings.destinations.items():
         channel = channels.get(destination.kind)
         if channel is None:
-            known = ", ".join(sorted(channels))
-            problems.append(f"destinations.{name}.kind: unknown; known are {known}")
+            path = dotted(["destinations", name, "kind"])
+            faults.append(unknown_name(path, name=destination.kind, known=channels))
             continue
         try:
             config = channel.Config.model_validate(dict(destination.options))
         except ValidationError as error:
-            problems += map(
-                str,
-                explain(
-                    error,
-                    model=channel.Config,
-                    at=("destinations", name),
-                    also_known=Destination.model_fields.keys() - {"options"},
-                ),
-            )
+            own = Destination.model_fields.keys() - {"options"}
+            at = ("destinations", name)
+            faults += explain(error, model=channel.Config, at=at, also_known=own)
             continue
-        if "secrets" in channel.Config.model_fields and not channel.secrets(config):
-            log.warning("a destination is sent to unsigned", extra={"destination": name})
         routes[name] = Route(name, destination, channel, config)
-    if problems:
-        raise InvalidConfiguration("\n".join(problems))
-    return routes
+    return routes, faults
+
+
+def _warn_of_secrets(routes: Mapping[str, Route]) -> None:
+    """Neither stops the start: a secret may be brought later, and a receiver may need none."""
+    for name, route in routes.items():
+        pointers = route.channel.secrets(route.config)
+        if not pointers and "secrets" in route.channel.Config.model_fields:
+            log.warning("a destination is sent to unsigned", extra={"destination": name})
+        for pointer in pointers:
+            if resolve_secret(pointer) is None:
+                told = {"destination": name, "pointer": pointer}
+                log.warning("a secret is not there, and nothing is sent without it", extra=told)
 
 
 @contextlib.asynccontextmanager
@@ -201,6 +224,7 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
     """Open everything for one process. The database may be away: then calls fail, and the start does not."""
     options = database_options(settings)
     routes = build_routes(settings)
+    _warn_of_secrets(routes)
     async with contextlib.AsyncExitStack() as stack:
         pool = await stack.enter_async_context(
             open_pool(options, application_name=application_name)

@@ -20,7 +20,10 @@ FIELDS = (
     "queue",
     "destination",
     "turn",
-    "message",
+    "message_id",
+    "attempt",
+    "outcome",
+    "pointer",
     "route",
     "status",
     "seconds",
@@ -110,6 +113,19 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class PlainLines(logging.Formatter):
+    """The same for a person at a terminal: time, level, words, and the same fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As little of an error as `JsonLines` tells."""
+        fields = [f"{name} {getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
+        if record.exc_info and record.exc_info[0] is not None:
+            fields += [f"error {record.exc_info[0].__name__}", *_where(record)[-1:]]
+        told = f" ({', '.join(fields)})" if fields else ""
+        at = self.formatTime(record, "%H:%M:%S")
+        return f"{at} {record.levelname.lower()}: {record.getMessage()}{told}"
+
+
 def _where(record: logging.LogRecord) -> list[str]:
     """File and line of each frame: enough to find the place, and nothing of what was in it."""
     frames: list[str] = []
@@ -121,10 +137,12 @@ def _where(record: logging.LogRecord) -> list[str]:
     return frames
 
 
-def configure_logging(*, level: str = "INFO", stream: TextIO = sys.stderr) -> None:
-    """Send every log line of the process to one stream, in one format."""
+def configure_logging(
+    *, level: str = "INFO", stream: TextIO = sys.stderr, plain: bool = False
+) -> None:
+    """Send every log line of the process to one stream, in one format; `plain` is for people."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(PlainLines() if plain else JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("alembic", "aiohttp.access", "uvicorn.access"):
         logging.getLogger(noisy).setLevel("WARNING")

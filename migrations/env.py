@@ -34,6 +34,11 @@ begin
     ) then
         execute pg_catalog.format('grant sinksweep_app to %I', current_user);
     end if;
+exception when insufficient_privilege then
+    raise insufficient_privilege using message = pg_catalog.format(
+        '%I may not make the role sinksweep_app, or not take it on. Give it CREATEROLE, or let an administrator run: '
+        'create role sinksweep_app nologin; grant sinksweep_app to %I;', current_user, current_user
+    );
 end
 $$;
 """

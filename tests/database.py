@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -119,6 +120,11 @@ class Clock:
         """Stop time where it is, so that what follows happens at one instant. `travel` lets it run again."""
         now = await self.admin.fetchval("select sink.now()")
         await self._define(f"timestamptz '{now.isoformat()}'")
+
+    async def step(self, seconds: float) -> None:
+        """Move stopped time by exactly `seconds`; it stays stopped."""
+        now = await self.admin.fetchval("select sink.now()")
+        await self._define(f"timestamptz '{(now + timedelta(seconds=seconds)).isoformat()}'")
 
     async def _define(self, expression: str) -> None:
         body = expression.replace("'", "''")

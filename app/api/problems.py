@@ -101,7 +101,7 @@ def _from_framework(error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     match error.status_code:
         case 404:
-            return problem("not_found")
+            return problem("not_found", detail="There is no such path; see /openapi.json.")
         case 405:
             allowed = headers.get("Allow", "")
             # What answers GET answers HEAD.

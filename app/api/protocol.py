@@ -5,16 +5,27 @@ way to earlier requests of the connection are never spoiled by it.
 """
 
 import asyncio
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from app.api.problems import problem
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
 HEADER_BYTES_MAX: Final = 64 << 10
 HEADERS_MAX: Final = 100
+# Requests that came before the answers to earlier ones of their connection.
+PIPELINED_MAX: Final = 16
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
 # After a refusal a client that still sends is listened to for a moment, so that closing does not destroy the answer.
 DISCARD_BYTES_MAX: Final = 64 << 10
 DISCARD_SECONDS_MAX: Final = 1.0
@@ -27,8 +38,15 @@ class _TooLong(Exception):
     """The headers are over a limit; it travels through the parser."""
 
 
+class _TooMany(Exception):
+    """More requests at once than a connection may have; it travels through the parser."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with a bound on the bytes, the number and the time of the headers of a request."""
+    """HTTP/1.1 with a bound on the bytes, the number and the time of the headers of a request.
+
+    An offer to upgrade is ignored, and its body is read as what it is: never as a request of its own.
+    """
 
     header_seconds_max: ClassVar[float]
     connections_max: ClassVar[int]
@@ -51,6 +69,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._header_count = 0
         self._refused = False
+        # The request that is being answered: an earlier one than `cycle`, where others came behind it.
+        self._running: RequestResponseCycle | None = None
+        # Whether a second parser is told what the first one has read.
+        self._retelling = False
         # What still came after a refusal was written; None before that.
         self._discarded_bytes: int | None = None
 
@@ -60,8 +82,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Nothing is waited for any more, and every request of the connection hears of it."""
         self._stop_clock()
+        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,8 +96,27 @@ class BoundedProtocol(HttpToolsProtocol):
             self._discard(len(data))
         else:
             self._kept_bytes += len(data)
-            super().data_received(data)
+            self._unset_keepalive_if_required()
+            self._feed(data)
             self._bound()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_on(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _read_on(self, rest: bytes) -> None:
+        """Have a new parser read the body that the old one left to another protocol, after the same framing."""
+        framing = [b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING]
+        method = str(self.scope["method"]).encode()
+        self.parser = httptools.HttpRequestParser(self)
+        self._retelling = True
+        self._feed(b"".join([method, b" / HTTP/1.1\r\n", *framing, b"\r\n"]))
+        if rest and not self._refused:
+            self._feed(rest)
 
     def _bound(self) -> None:
         if self._refused:
@@ -83,17 +128,23 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
+        if self._retelling:
+            return
         super().on_message_begin()
         self._begun = True
         self._header_bytes = self._header_count = 0
 
     def on_url(self, url: bytes) -> None:
         """Some of the target."""
+        if self._retelling:
+            return
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. What comes behind a body is none, whatever it says."""
+        if self._retelling:
+            return
         self._header_count += 1
         self._count(len(name) + len(value))
         if not self._in_body:
@@ -101,11 +152,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request: it is answered, or told that there are too many."""
+        if self._retelling:
+            self._retelling = False
+            return
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise _TooMany
         self._stop_clock()
         self._begun, self._in_body, self._kept_bytes = False, True, 0
         busy = max(len(self.connections), len(self.tasks))
         self.scope["state"][OVERLOADED] = busy > self.connections_max
         super().on_headers_complete()
+        if self.pipeline:
+            # Who does not read does not hear that the client has left. What may come meanwhile is bounded.
+            self.flow.resume_reading()
 
     def on_body(self, body: bytes) -> None:
         """Some of the body: who reads it bounds it."""
@@ -114,8 +173,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The end of a request; another one may follow."""
+        if self.parser.should_upgrade():
+            # Its body comes yet, to another parser.
+            return
         self._in_body, self._kept_bytes = False, 0
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are in the document
         """Refuse what the parser did not take."""

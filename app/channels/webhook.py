@@ -30,6 +30,16 @@ DATE_SKEW_SECONDS_MAX = 86_400.0
 LATER_STATUSES = frozenset({401, 403, 404, 408, 425, 429, 503})
 THROTTLED = 429
 
+_URL_WORDS = {
+    "url_too_long": "the URL is too long",
+    "url_character_invalid": "a URL is visible ASCII; write other characters as %XX",
+    "scheme_not_supported": "a URL that begins with https:// or http:// is needed",
+    "fragment_not_allowed": "a URL to send to has no #fragment",
+    "userinfo_not_allowed": "a URL to send to has no user and no password",
+    "host_missing": "the URL has no host",
+    "host_invalid": "the URL's host is no name and no plain address",
+    "port_invalid": "the URL's port is no number from 1 to 65535",
+}
 _POINTER = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00-\x1f\x7f]+")
 
 
@@ -37,13 +47,13 @@ def _valid_url(url: str) -> str:
     try:
         parse_target(url)
     except InvalidTarget as invalid:
-        raise ValueError(invalid.code) from None
+        raise ValueError(_URL_WORDS.get(invalid.code, "this is not a URL to send to")) from None
     return url
 
 
 def _valid_pointer(pointer: str) -> str:
     if len(pointer) > POINTER_CHARACTERS_MAX or _POINTER.fullmatch(pointer) is None:
-        raise ValueError("secret_pointer_invalid")
+        raise ValueError("a pointer is needed, env:NAME or file:/path")
     return pointer
 
 

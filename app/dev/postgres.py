@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import asyncpg
 
@@ -32,12 +33,13 @@ from app.dev.binaries import Binaries, PostgresUnavailable, choose_runner
 from app.dev.child import POLL_SECONDS, Runner, ended, spawn, stop
 from app.dev.folder import SOCKET_PREFIX, AlreadyRunning, Record, end_leftover, hold
 
-__all__ = ["AlreadyRunning", "EmbeddedPostgres", "StartFailed"]
+__all__ = ["AlreadyRunning", "EmbeddedPostgres", "ServerEnded", "StartFailed"]
 
 _logger = logging.getLogger(__name__)
 
 _INITDB_SECONDS_MAX = 120.0
 _LOG_TAIL_BYTES_MAX = 4096
+WATCH_SECONDS = 0.1
 _PORT = 5432  # names the socket's file; nothing listens on a port
 
 _SETTINGS = (
@@ -55,17 +57,35 @@ _SETTINGS = (
 _SETTINGS_NOT_DURABLE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
+class ServerEnded(PostgresUnavailable):
+    """The server ended by itself, or somebody ended it."""
+
+
 class StartFailed(PostgresUnavailable):
     """initdb or the server did not come up; the text quotes the end of the server's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """A running server: a DSN for any local process of this account or of root, words, a pid."""
+    """A running server: a DSN for any local process of this account or of root, words, a process."""
 
     url: str
     origin: str
-    pid: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def pid(self) -> int:
+        """The server's own process, or the one that runs it in a namespace."""
+        return self.process.pid
+
+    async def watch(self) -> NoReturn:
+        """Raise `ServerEnded` when the server ends although nobody here asked it to."""
+        while (code := self.process.poll()) is None:  # noqa: ASYNC110 - a process sets no event
+            await asyncio.sleep(WATCH_SECONDS)
+        how = f"by signal {-code}" if code < 0 else f"with status {code}"
+        raise ServerEnded(
+            f"the embedded Postgres has ended {how}; what it acknowledged is kept, start again to go on"
+        )
 
     @classmethod
     @asynccontextmanager
@@ -101,7 +121,7 @@ class EmbeddedPostgres:
                 try:
                     claim.write(Record(os.getpid(), server.pid, str(sockets)))
                     await _wait_ready(server, url, log=log, seconds_max=start_seconds_max)
-                    yield cls(url, f"{binaries.origin}, run by {runner.name}", server.pid)
+                    yield cls(url, f"{binaries.origin}, run by {runner.name}", server)
                 finally:
                     await stop(server)
 

@@ -3,6 +3,7 @@
 Listens on loopback only. Tells where it is and with which keys, on the terminal and in `dev.json`.
 """
 
+import asyncio
 import contextlib
 import fcntl
 import ipaddress
@@ -17,8 +18,9 @@ from pydantic import SecretStr
 from app.core import Core, InvalidConfiguration, open_core
 from app.dev.binaries import find_binaries
 from app.dev.postgres import AlreadyRunning, EmbeddedPostgres
+from app.domain.errors import SinksweepError
 from app.domain.scopes import SCOPES
-from app.engine.keys import create_key, find_principal
+from app.engine.keys import create_key, find_principal, list_keys, revoke_key
 from app.engine.schema import upgrade
 from app.service import Role, bind, check_database, run_service, url_of
 from app.settings import Settings
@@ -31,12 +33,15 @@ ASSUMED: Mapping[str, object] = {
 DESCRIPTION = "dev.json"
 
 
+class FolderUnusable(SinksweepError):
+    """The data folder cannot be made, or not be written to."""
+
+
 async def dev(settings: Settings) -> None:
     """Run until a signal asks to stop."""
     if not _is_loopback(settings.host):
         message = f"host: dev listens on loopback only, and {settings.host!r} is not"
         raise InvalidConfiguration(message)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
     with _only_one(settings.data_dir):
         listener = bind(settings.host, settings.port)
         with contextlib.closing(listener):
@@ -70,8 +75,13 @@ async def _database(settings: Settings) -> AsyncGenerator[tuple[str, str]]:
         yield settings.database_url.get_secret_value(), "DATABASE_URL"
         return
     print("Starting Postgres ...", flush=True)
-    async with EmbeddedPostgres.open(settings.data_dir, binaries=find_binaries()) as server:
+    async with (
+        EmbeddedPostgres.open(settings.data_dir, binaries=find_binaries()) as server,
+        asyncio.TaskGroup() as tasks,
+    ):
+        watching = tasks.create_task(server.watch())
         yield server.url, server.origin
+        watching.cancel()
 
 
 async def _keys(core: Core, description: Path) -> dict[str, str]:
@@ -84,9 +94,18 @@ async def _keys(core: Core, description: Path) -> dict[str, str]:
     for scope in SCOPES:
         key = kept.get(scope)
         if not isinstance(key, str) or await find_principal(core.pool, key) is None:
-            key = await create_key(core.pool, name=f"dev {scope}", scopes=[scope], queues=None)
+            key = await _new_key(core, scope)
         keys[scope] = key
     return keys
+
+
+async def _new_key(core: Core, scope: str) -> str:
+    """A key in place of those that earlier starts made: nobody has them any more."""
+    name = f"dev {scope}"
+    for view in await list_keys(core.pool):
+        if view.name == name and view.revoked_at is None:
+            await revoke_key(core.pool, view.id)
+    return await create_key(core.pool, name=name, scopes=[scope], queues=None)
 
 
 def _greeting(url: str, keys: Mapping[str, str], origin: str, description: Path) -> str:
@@ -119,7 +138,15 @@ def _write(description: Path, content: Mapping[str, object]) -> None:
 @contextlib.contextmanager
 def _only_one(data_dir: Path) -> Iterator[None]:
     """Hold the folder, also where the database is elsewhere: two services would write one dev.json."""
-    descriptor = os.open(data_dir / "dev.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(data_dir / "dev.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        message = (
+            f"data_dir: {data_dir.absolute()} cannot be used ({error.strerror}); "
+            "choose another with SINKSWEEP_DATA_DIR or --data-dir"
+        )
+        raise FolderUnusable(message) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

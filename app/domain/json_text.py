@@ -16,6 +16,7 @@ from app.domain.json_grammar import (
     DEPTH_MAX,
     NUMBER_CHARACTERS_MAX,
     NotJson,
+    collector_paused,
     deeper_than,
     end_of_space,
     is_strict_json,
@@ -122,7 +123,8 @@ def parse_envelope(body: bytes, shape: Shape) -> dict[str, object]:
     try:
         text = body.decode()
         if not deeper_than(DEPTH_MAX, body):
-            return _Reader(text).read(shape)
+            with collector_paused():
+                return _Reader(text).read(shape)
         problem = _TOO_DEEP
     except UnicodeDecodeError as error:
         problem = Problem("", "json_not_utf8", f"not UTF-8 at byte {error.start}")

@@ -89,6 +89,9 @@ async def transact(
             if tried >= TRIES_MAX or time.monotonic() - began > RETRY_SECONDS_MAX:
                 raise Busy from error
             await asyncio.sleep(_pause(tried))
+        except asyncpg.QueryCanceledError as error:
+            # It took too long, most likely behind somebody: waiting again would take as long again.
+            raise Busy from error
         except _UNAVAILABLE as error:
             if isinstance(error, ValueError):
                 # A value that cannot be encoded is a mistake of ours, and no outage.

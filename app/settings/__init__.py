@@ -5,9 +5,10 @@ environment, then the file, then what the command assumes, then the defaults. No
 value, so that none can repeat a secret.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -43,9 +44,11 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Sweep",
+    "dotted",
     "explain",
     "load_settings",
     "resolve_secret",
+    "unknown_name",
 ]
 
 DEFAULT_FILE: Final = "sinksweep.toml"
@@ -58,11 +61,13 @@ def load_settings(
     overrides: Mapping[str, object],
     environ: Mapping[str, str] | None = None,
     assumed: Mapping[str, object] | None = None,
+    also: Callable[[Settings], Iterable[Fault]] = lambda _: (),
 ) -> Settings:
     """Read the configuration, or raise `SettingsError` with everything that is wrong.
 
     `overrides` are the flags: nested like the file, `config` names the file, None means not given.
-    `assumed` is nested likewise and gives way to all that anybody wrote.
+    `assumed` is nested likewise and gives way to all that anybody wrote. `also` finds what is wrong
+    in the parts that are not checked here: those of the channels.
     """
     environ = os.environ if environ is None else environ  # noqa: TID251 - the one reader
     flags = {key: value for key, value in overrides.items() if value is not None}
@@ -74,16 +79,28 @@ def load_settings(
         read_file(Path(str(chosen or DEFAULT_FILE)), required=bool(chosen)),
         InitSettingsSource(Settings, dict(assumed or {})),
     )
+    faults: list[Fault] = []
     try:
         settings = Settings(_build_sources=(layers, {}))
     except ValidationError as error:
-        faults = explain(error, model=Settings)
+        faults += explain(error, model=Settings)
+        with contextlib.suppress(ValidationError):
+            # What is wrong elsewhere hides nothing of the destinations.
+            only = [InitSettingsSource(Settings, _destinations(layer())) for layer in layers]
+            faults += also(Settings(_build_sources=(tuple(only), {})))
         raise SettingsError(*(_with_origin(fault, origins) for fault in faults)) from None
-    settings = _with_database_url(settings, environ)
-    contradictions = tuple(_contradictions(settings))
-    if contradictions:
-        raise SettingsError(*contradictions)
+    faults += (*also(settings), *_contradictions(settings))
+    try:
+        settings = _with_database_url(settings, environ)
+    except SettingsError as error:
+        faults += error.faults
+    if faults:
+        raise SettingsError(*(_with_origin(fault, origins) for fault in faults))
     return settings
+
+
+def _destinations(tree: Mapping[str, object]) -> dict[str, object]:
+    return {name: tree[name] for name in ("destinations",) if name in tree}
 
 
 def _with_origin(fault: Fault, origins: Mapping[str, str]) -> Fault:

@@ -13,6 +13,29 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _KNOWN_MAX: Final = 30
 
 
+# Our words for what pydantic finds, by its name for it; bounds and choices come from the model.
+_WORDS: Final = {
+    "missing": "this key is needed",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number is needed"),
+    "int_parsing_size": "the number is too large",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number is needed"),
+    "finite_number": "a finite number is needed",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false is needed"),
+    "string_type": "text is needed",
+    "string_sub_type": "text is needed",
+    "string_too_short": "at least {min_length} characters are needed",
+    "string_too_long": "at most {max_length} characters are allowed",
+    **dict.fromkeys(("tuple_type", "list_type"), "a list is needed"),
+    "too_long": "at most {max_length} items are allowed",
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), "a section is needed"),
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "one of these is needed: {expected}",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that is wrong: the dotted path of the key, a stable code, and words."""
@@ -62,13 +85,15 @@ def explain(
     that are documented and not built yet in a class attribute `not_built`.
     """
     faults: list[Fault] = []
-    for found in error.errors(include_url=False, include_context=False, include_input=False):
+    for found in error.errors(include_url=False, include_input=False):
         location = [part for part in found["loc"] if part != "[key]"]
         path = dotted([*at, *location])
         if found["type"] != "extra_forbidden":
             code = "missing" if found["type"] == "missing" else "invalid"
             code = found["type"] if found["type"] == "not_supported" else code
-            faults.append(Fault(path, code, found["msg"].removeprefix("Value error, ")))
+            words = _WORDS.get(found["type"])
+            said = words.format(**found.get("ctx", {})) if words else found["msg"]
+            faults.append(Fault(path, code, said.removeprefix("Value error, ")))
             continue
         name, owner = str(location[-1]), _model_at(model, location[:-1])
         if name in getattr(owner, "not_built", ()):

@@ -4,6 +4,10 @@ forgotten.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+# The one reason that says nothing of the other side: all of our own threads were taken.
+RESOLVER_BUSY: Final = "resolver_busy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class Deliverer:
         self._in_flight: Counter[str] = Counter()
         self._running: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Queue[_Ended] = asyncio.Queue()
+        # Attempts of each destination that did not deliver, since the last that did.
+        self._in_vain: Counter[str] = Counter()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -100,6 +102,25 @@ class Deliverer:
             metrics.attempts.labels(taken.destination, _word(outcome)).inc()
             metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
             self._ended.put_nowait((taken, outcome))
+            self._warn(taken, outcome)
+
+    def _warn(self, taken: Taken, outcome: Outcome) -> None:
+        """Of the first attempt in vain at a destination, and of each power of two: a day of outage fills no disk."""
+        if isinstance(outcome, Delivered):
+            del self._in_vain[taken.destination]
+            return
+        self._in_vain[taken.destination] += 1
+        count = self._in_vain[taken.destination]
+        if count.bit_count() == 1:
+            told = {
+                "destination": taken.destination,
+                "message_id": taken.key,
+                "attempt": taken.attempt,
+                "outcome": _word(outcome),
+                "reason": outcome.reason,
+            }
+            text = "not delivered; attempts in vain since the last delivery there: %d"
+            log.warning(text, count, extra=told)
 
     async def settle_ended(self) -> None:
         """Write what has ended, as one batch; waits while nothing has."""

@@ -68,6 +68,7 @@ async def test_nothing_to_do_is_an_empty_list_at_once(service: Service) -> None:
         ({"wait_seconds": 31}, "/wait_seconds", "out_of_range"),
         ({"wait_seconds": -1}, "/wait_seconds", "out_of_range"),
         ({"request_id": "short"}, "/request_id", "request_id_invalid"),
+        ({"request_id": "ä" * 15}, "/request_id", "request_id_invalid"),
         ({"request_id": "x" * 256}, "/request_id", "request_id_invalid"),
         ({"code_version": "\n"}, "/code_version", "name_invalid"),
         ({"turns_max": 1}, "/turns_max", "unknown_field"),
@@ -317,13 +318,14 @@ async def test_a_claim_whose_answer_nobody_reads_is_given_back_free(
     await service.accept("k1")
     await client.claim(request_id="request-of-16-or-more")
     async with asyncio.timeout(5):
-        while not await admin.fetchval("select releases from sink.turn"):
+        while not await admin.fetchval("select ended from sink.attempt"):
             await asyncio.sleep(0.01)
         while await admin.fetchval("select count(*) from sink.claim_request"):
             await asyncio.sleep(0.01)
     row = await admin.fetchrow("select state, attempts_used, releases from sink.turn")
     assert row is not None
-    assert tuple(row) == ("queued", 0, 1)
+    # Nobody ever heard of it: not even a release.
+    assert tuple(row) == ("queued", 0, 0)
     monkeypatch.undo()
     # Who asks again for what never came gets it.
     again = await service.claim(scope="agent", agent="leaver", request_id="request-of-16-or-more")

@@ -1,11 +1,14 @@
 import asyncio
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.api.conftest import Service
+
+if TYPE_CHECKING:
+    from tests.database import Admin
 
 ROUND_TRIPS = [
     b'{"b":1,"a":2,"b":3}',
@@ -241,9 +244,10 @@ async def test_a_negative_zero_is_zero(service: Service) -> None:
 
 
 async def test_what_is_not_due_is_scheduled_and_what_has_its_lane_taken_waits(
-    service: Service,
+    service: Service, admin: "Admin"
 ) -> None:
-    later = await service.accept("k1", not_before="2099-01-01T00:00:00.5+02:00")
+    tomorrow = await admin.fetchval("select sink.now() + interval '1 day'")
+    later = await service.accept("k1", not_before=tomorrow.isoformat())
     soon = await service.accept("k2", delay_seconds=60)
     head = await service.accept("k3", conversation="c")
     behind = await service.accept("k4", conversation="c")

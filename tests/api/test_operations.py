@@ -1,4 +1,5 @@
 import time
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
@@ -6,6 +7,9 @@ import pytest
 from app.api.application import build_application
 from app.engine.loopback import store
 from tests.api.conftest import Service
+
+if TYPE_CHECKING:
+    from tests.conftest import Freeze
 
 
 async def test_what_does_not_exist_is_404(service: Service) -> None:

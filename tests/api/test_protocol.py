@@ -7,12 +7,15 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from app.settings import Server
 from tests.api.conftest import Service, serving
+
+if TYPE_CHECKING:
+    from tests.database import Admin
 
 REQUEST: Final = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 ALIVE: Final = b"alive\n"
@@ -254,3 +257,70 @@ async def test_too_many_connections_are_503_before_any_work(service: Service) ->
         async with asyncio.timeout(5):
             while (await small.accept("k")).status != 202:
                 await asyncio.sleep(0.01)
+
+
+INBOUND: Final = b'{"payload": "GET /livez HTTP/1.1"}'
+
+
+def upgrading(service: Service, body: bytes, *, chunked: bool = False) -> tuple[bytes, bytes]:
+    """A POST that offers another protocol, as clients do by themselves: its head and its body."""
+    framing = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
+    head = (
+        b"POST /v1/inbound HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %b\r\nIdempotency-Key: k1\r\n%b\r\n\r\n"
+    ) % (service.keys["accept"].encode(), framing)
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    return head, sent
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_an_offer_to_upgrade_is_ignored_and_its_body_is_a_body(
+    service: Service, chunked: bool, at_once: bool
+) -> None:
+    head, body = upgrading(service, INBOUND, chunked=chunked)
+    last = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    parts = [head + body + last] if at_once else [head, body, last]
+    answer = await exchange(service, *parts)
+    assert answer.startswith(b"HTTP/1.1 202")
+    assert answer.count(b"HTTP/1.1 ") == 2
+    assert answer.endswith(ALIVE)
+
+
+async def test_a_request_in_the_body_of_an_offer_to_upgrade_is_never_one(service: Service) -> None:
+    smuggled = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    head, _ = upgrading(service, smuggled)
+    answer = await exchange(
+        service, head, smuggled + REQUEST.replace(b"Host", b"Connection: close\r\nHost")
+    )
+    assert answer.count(ALIVE) == 1
+    assert answer.startswith(b"HTTP/1.1 422")
+
+
+async def test_requests_behind_requests_are_bounded(service: Service) -> None:
+    waiting = b"GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = await exchange(service, waiting * 5000)
+    assert answer.count(b"HTTP/1.1 ") <= 17
+
+
+async def test_a_request_behind_a_waiting_claim_does_not_hide_that_its_client_has_left(
+    service: Service, admin: "Admin"
+) -> None:
+    body = b'{"queue": "default", "agent": "a", "wait_seconds": 20}'
+    claim = (
+        b"POST /v1/turns/claim HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+    ) % (service.keys["agent"].encode(), len(body), body)
+    async with connected(service) as (_, writer):
+        writer.write(claim + REQUEST)
+        await writer.drain()
+        waiting = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells who waits
+        async with asyncio.timeout(5):
+            while not waiting.get("queue/default"):
+                await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        while waiting.get("queue/default"):
+            await asyncio.sleep(0.01)
+    await service.accept("k1")
+    assert await admin.fetchval("select count(*) from sink.attempt") == 0

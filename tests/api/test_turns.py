@@ -13,7 +13,7 @@ from app.domain.outcome import Answer as Said
 from app.engine.settle import settle
 from app.engine.sweep import sweep_turns
 from app.engine.take import take
-from app.engine.wake import turn_topic
+from app.engine.wake import EVERYBODY, turn_topic
 from tests.api.conftest import Answer, Service
 
 if TYPE_CHECKING:
@@ -247,6 +247,9 @@ async def test_waiting_holds_no_connection(fresh: Service) -> None:
         assert pool.get_idle_size() == pool.get_size()
         assert (await fresh.get("/readyz")).status == 200
         fresh.core.draining.start()
+        # Only this process drains: the others wait on.
+        told = fresh.core.wakes._untold  # noqa: SLF001 - what the others will be told
+        assert EVERYBODY not in told
     assert {one.result().status for one in waiting} == {200}
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from app.engine.database import open_pool
 from app.engine.transaction import DatabaseUnavailable
 from tests.crash.calls import Call
-from tests.crash.scene import Scene
+from tests.crash.scene import BROKEN, Scene
 from tests.crash.snapshot import Snapshot, shape, snapshot, unknown_ids
 from tests.crash.trials import Trial
 from tests.crash.victim import APPLICATION
 from tests.crash.watch import BEGIN, ROLLBACK, Point, WatchedPool
 from tests.crash.wire import Cut, Wire, stretched
 from tests.database import POLL_SECONDS, options_for
-from tests.engine.invariants import broken
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -163,7 +162,7 @@ class Crash:
 
 
 async def _sound(scene: Scene) -> None:
-    assert await broken(scene.admin) == {}
+    assert await scene.admin.fetch(BROKEN) == []
     assert len(scene.confirmed) == len(set(scene.confirmed))
 
 

@@ -11,6 +11,23 @@ class _NotStrict(Exception):
     pass
 
 
+def depth_slowly(body: bytes) -> int:
+    """How high opening brackets outside of strings ever stand above closing ones."""
+    depth = highest = at = 0
+    inside = False
+    while at < len(body):
+        byte = body[at : at + 1]
+        if body[at : at + 2] in (b"\\\\", b'\\"'):
+            at += 1
+        elif byte == b'"':
+            inside = not inside
+        elif not inside:
+            depth += (byte in b"[{") - (byte in b"]}")
+            highest = max(highest, depth)
+        at += 1
+    return highest
+
+
 def is_strict_json_slowly(body: bytes) -> bool:
     try:
         text = body.decode("utf-8")

@@ -1,11 +1,12 @@
-"""Strictness is one question with one answer, whoever reads."""
+"""Strictness and depth are questions with one answer, whoever reads."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.domain.json_grammar import deeper_than
 from app.domain.json_text import is_strict_json
 from tests.domain.json_bodies import json_texts, near_json, near_surrogates, spaces
-from tests.domain.json_reference import is_strict_json_slowly
+from tests.domain.json_reference import depth_slowly, is_strict_json_slowly
 
 
 @given(near_json | near_surrogates | json_texts())
@@ -39,3 +40,27 @@ def test_what_everybody_writes_is_strict(text: str, before: str, after: str) -> 
     except UnicodeEncodeError:
         return
     assert is_strict_json(body) == is_strict_json_slowly(body)
+
+
+marks = st.text('[]{}"\\', max_size=60)
+stairs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8).map(
+    lambda steps: "".join("[" * up + "]" * down for up, down in steps)
+)
+
+
+@given(marks | near_json | stairs)
+@example("]" * 9 + "[" * 9)
+@example('"' + "[" * 9)
+@example('"\\"' + "[" * 9 + '"' + "{" * 8 + "[")
+@example('"\\\\"' + "[" * 9)
+@example("".join("[" * up for up in range(17)))
+def test_depth_agrees_with_a_slow_reading(text: str) -> None:
+    body = text.encode("utf-8", "surrogatepass")
+    depth = depth_slowly(body)
+    assert not deeper_than(depth, body)
+    assert depth == 0 or deeper_than(depth - 1, body)
+
+
+@given(st.binary())
+def test_depth_of_any_bytes_is_a_plain_answer(body: bytes) -> None:
+    assert deeper_than(0, body) == (depth_slowly(body) > 0)

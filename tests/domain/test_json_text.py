@@ -1,9 +1,10 @@
 """Bodies are read strictly, payloads stay bytes, and no body does harm."""
 
 import contextlib
+import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import example, given
@@ -225,6 +226,43 @@ def test_no_body_raises_anything_else(body: bytes) -> None:
             "".join(problem.pointer + problem.detail for problem in found).encode()
 
 
+@contextlib.contextmanager
+def collections_counted() -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def note(phase: str, _info: dict[str, int]) -> None:
+        seen.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        yield seen
+    finally:
+        gc.callbacks.remove(note)
+
+
+def test_many_small_values_do_not_set_the_collector_of_cycles_to_work() -> None:
+    payload = b"[" + b"[]," * 100_000 + b"[]]"
+    with collections_counted() as collections:
+        parse_envelope(b'{"payload":' + payload + b"}", SHAPE)
+        is_strict_json(payload)
+    # One may follow each reading; a collector at work comes by hundreds of times.
+    assert len(collections) <= 2 * 2
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("body", [b'{"payload":[]}', b'{"payload":[}', b"[" * 600])
+def test_the_collector_is_left_as_it_was(body: bytes, *, enabled: bool) -> None:
+    was = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with contextlib.suppress(InvalidContent):
+            parse_envelope(body, SHAPE)
+        is_strict_json(body)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "brackets": lambda: b"[" * MIB,
     "brackets in a payload": lambda: b'{"payload":' + b"[" * MIB,
@@ -233,6 +271,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "quoted brackets": lambda: b'{"payload":' + b'"\\["' * (MIB // 4),
     "escaped quotes": lambda: b"[" * 600 + b'"' + b'\\"' * (MIB // 2),
     "quotes": lambda: b'"' * MIB,
+    "many strings": lambda: b'{"payload":[' + b"[]," * 600 + b'"[",' * (MIB // 4) + b"[]]}",
+    "stairs": lambda: b'{"payload":[' + (b"[" * 60 + b"]" * 60 + b",") * (MIB // 121) + b"[]]}",
     "spaces": lambda: b'{"payload":1' + b" " * MIB + b"x",
     "digits": lambda: b'{"payload":' + b"9" * MIB + b"}",
     "parsed digits": lambda: b'{"queue":' + b"9" * MIB + b"}",

@@ -27,6 +27,9 @@ from tests.engine.stories import (
 if TYPE_CHECKING:
     from tests.database import Admin
 
+# The first of its tests waits until every verb was played against every state.
+pytestmark = pytest.mark.timeout(180)
+
 NOBODYS_LEASE = Claimed(uuid4(), uuid4(), 1, 0.0, None, (), ())
 
 

@@ -1,16 +1,24 @@
 """The schema is what schema.sql says, can be made by anybody at any time, and no other is worked with."""
 
 import asyncio
+import os
+import shutil
 import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
 
+from app.dev.binaries import find_binaries
+from app.dev.postgres import EmbeddedPostgres
 from app.engine import schema
 from app.engine.database import open_pool
-from app.engine.schema import WrongSchema, check_schema
-from tests.database import Server, options_for
+from app.engine.keys import create_key, list_keys
+from app.engine.schema import UpgradeFailed, WrongSchema, check_schema
+from tests.database import Server, options_for, scratch_folder
 from tests.dump_schema import SCHEMA, dump
 
 if TYPE_CHECKING:
@@ -134,3 +142,56 @@ async def test_the_service_cannot_rewrite_the_audit_nor_the_schema(pool: "Pool")
 async def test_settings_that_make_a_commit_less_than_durable_are_named(pool: "Pool") -> None:
     # The server of the tests is fast and not durable; the service's sessions wait for their commits all the same.
     assert sorted(await schema.undurable(pool)) == ["fsync = off", "full_page_writes = off"]
+
+
+@pytest.fixture
+async def untouched() -> AsyncIterator["Admin"]:
+    """The superuser of a server that has never seen the service: roles belong to a whole server."""
+    folder = Path(tempfile.mkdtemp(prefix="sinksweep-tests-", dir=scratch_folder()))
+    os.chmod(folder, 0o711)  # noqa: PTH101
+    try:
+        async with EmbeddedPostgres.open(
+            folder, binaries=find_binaries(), durable=False
+        ) as postgres:
+            admin = await asyncpg.connect(postgres.url)
+            yield admin
+            await admin.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def owner(admin: "Admin", attributes: str) -> str:
+    """A login that is no superuser and owns a database: its URL."""
+    await admin.execute(f"create role somebody login {attributes}")
+    await admin.execute("create database theirs owner somebody")
+    sockets = (await admin.fetchval("show unix_socket_directories")).split(",")[0]
+    return f"postgresql://somebody@/theirs?host={sockets}"
+
+
+async def test_an_owner_who_may_make_roles_migrates_and_serves(untouched: "Admin") -> None:
+    url = await owner(untouched, "createrole")
+    await schema.upgrade(url)
+    async with open_pool(options_for(url), application_name="test") as pool:
+        await check_schema(pool)
+        await create_key(pool, name="first", scopes=["read"], queues=None)
+        assert [key.name for key in await list_keys(pool)] == ["first"]
+    await schema.upgrade(url)
+
+
+async def test_an_owner_who_may_not_make_roles_is_told_in_one_line_what_is_needed(
+    untouched: "Admin",
+) -> None:
+    url = await owner(untouched, "nocreaterole")
+    with pytest.raises(UpgradeFailed) as refused:
+        await schema.upgrade(url)
+    said = str(refused.value)
+    assert "Give it CREATEROLE, or let an administrator run: " in said
+    assert len(said.splitlines()) == 1
+    make, give, _ = said.rpartition("run: ")[2].split(";")
+    await untouched.execute(make)
+    with pytest.raises(UpgradeFailed, match="or not take it on"):
+        await schema.upgrade(url)
+    await untouched.execute(give)
+    await schema.upgrade(url)
+    async with open_pool(options_for(url), application_name="test") as pool:
+        await check_schema(pool)

@@ -12,12 +12,11 @@ import asyncpg
 from app.domain.ids import IdFactory
 from app.engine.database import open_pool
 from app.engine.transaction import DatabaseUnavailable
-from tests.crash.scene import EPOCH, TABLES, Still, StoppedClock
+from tests.crash.scene import BROKEN, DIRTY_MAX, EPOCH, TABLES, Still, StoppedClock
 from tests.crash.watch import Point, WatchedPool, statement_names
 from tests.database import options_for
-from tests.engine.invariants import RULES
 from tests.engine.stories import QUEUE, Sink
-from tests.model.rules import DELIVERY_POLICIES, TURN_POLICY
+from tests.model.policies import DELIVERY_POLICIES, TURN_POLICY
 from tests.model.world import Message, Turn, World
 
 if TYPE_CHECKING:
@@ -30,10 +29,6 @@ T = TypeVar("T")
 # The connection is lost before the commit is sent, or behind it and before its answer is read.
 Crash = Literal["", "before", "after"]
 
-BROKEN = " union all ".join(
-    f"select $rule${rule}$rule$ as rule, to_json(found)::text as found from ({query}) as found"
-    for rule, query in RULES.items()
-)
 SECONDS = f"extract(epoch from {{}} - timestamptz '{EPOCH}')::double precision"
 TURNS = f"""
     select id, conversation, state, {SECONDS.format("created_at")}, {SECONDS.format("due_at")}, priority, lane_seq,
@@ -131,7 +126,7 @@ class Stage:
     def clear(self) -> None:
         """As if nothing had happened."""
         self.played += 1
-        how = "truncate {}" if self.played % 50 == 0 else "delete from {}"
+        how = "delete from {}" if self.played % DIRTY_MAX else "truncate {}"
         self.runner.run(
             self.admin.execute(";".join(how.format(f"sink.{table}") for table in TABLES))
         )

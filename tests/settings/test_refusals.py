@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from app.settings import Destination, Queue, explain
+from app.settings import (
+    Destination,
+    Fault,
+    Queue,
+    Settings,
+    SettingsError,
+    explain,
+    load_settings,
+)
 from tests.settings.loading import CANARY, fault_line, faults, load
 
 
@@ -112,6 +120,39 @@ def test_a_wrong_value_stops_the_start_with_the_path_of_its_key(
     found = faults(text)
     assert list(found.values()) == ["invalid"]
     assert path is None or list(found) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('port = "seven"', "a whole number is needed"),
+        ("port = 65536", "must be at most 65535"),
+        ("[sweep]\ninterval_seconds = 61", "must be at most 60"),
+        ("[sweep]\ninterval_seconds = inf", "a finite number is needed"),
+        ('[database]\nallow_unsafe = "perhaps"', "true or false is needed"),
+        ("host = 1", "text is needed"),
+        ("[queues.a]\ndestinations = 1", "a list is needed"),
+        ("limits = 1", "a section is needed"),
+        ('[queues.a]\nconversations = "x"', "one of these is needed: 'own' or 'any'"),
+        ("[destinations.crm]\nattempts_max = 1", "this key is needed"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_our_own(text: str, words: str) -> None:
+    assert words in fault_line(text)
+
+
+def test_what_a_channel_finds_is_reported_with_everything_else() -> None:
+    def also(settings: Settings) -> list[Fault]:
+        return [Fault(f"destinations.{name}", "odd", "is odd") for name in settings.destinations]
+
+    destination = '[destinations.a]\nkind = "x"\n'
+    for wrong in ("[limits]\nmessages_max = 0", "[database]\nlock_timeout_ms = 6000", ""):
+        Path("sinksweep.toml").write_text(destination + wrong)
+        with pytest.raises(SettingsError) as caught:
+            load_settings(overrides={}, environ={}, also=also)
+        codes = [fault.code for fault in caught.value.faults]
+        assert len(codes) == 1 + bool(wrong)
+        assert "odd" in codes
 
 
 def test_a_wrong_variable_is_called_by_its_name() -> None:

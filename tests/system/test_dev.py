@@ -34,6 +34,20 @@ async def folder(tmp_path: Path, session: aiohttp.ClientSession) -> AsyncIterato
         await opened.close()
 
 
+MISSPELT = """
+[limits]
+messages_max = 0
+[destinations.a]
+kind = "webhok"
+[destinations.b]
+kind = "webhook"
+url = "ftp://b/"
+[destinations.c]
+kind = "webhook"
+ulr = "http://c/"
+"""
+
+
 def described(rig: Rig) -> Json:
     """What dev wrote about itself."""
     content: Json = json.loads((rig.folder / "data" / "dev.json").read_text())
@@ -157,6 +171,26 @@ async def test_dev_uses_the_server_of_database_url_and_leaves_it_running(
                 "sources: this feature is not built yet (not_supported)",
             ],
         ),
+        (
+            MISSPELT,
+            {},
+            (),
+            2,
+            [
+                "limits.messages_max: must be at least 1 (invalid)",
+                "destinations.a.kind: unknown name, did you mean webhook?",
+                "destinations.b.url: a URL that begins with https:// or http:// is needed",
+                "destinations.c.url: this key is needed (missing)",
+                "destinations.c.ulr: unknown name, did you mean url?",
+            ],
+        ),
+        (
+            "",
+            {"SINKSWEEP_DATA_DIR": "sinksweep.toml/data"},
+            (),
+            1,
+            ["data cannot be used (Not a dir"],
+        ),
         ("not toml", {}, (), 2, ["sinksweep.toml"]),
         ("", {}, ("--config", "nowhere.toml"), 2, ["nowhere.toml"]),
     ],
@@ -175,4 +209,28 @@ async def test_what_is_configured_wrong_stops_the_start_with_clear_lines(
     for words in said:
         assert words in refused.err
     assert "Traceback" not in refused.err
+    assert "Starting Postgres" not in refused.out
     assert not (folder.folder / "data" / "dev.json").exists()
+
+
+async def test_a_postgres_that_is_killed_ends_dev_with_one_clear_line(folder: Rig) -> None:
+    service = await start(folder, "dev")
+    os.kill(postgres_pid(folder), signal.SIGKILL)
+    assert await service.exit_code() == 1
+    last = service.log.read_text().splitlines()[-1]
+    assert last.startswith("sinksweep: the embedded Postgres has ended by signal 9; ")
+    assert "Traceback" not in service.log.read_text()
+    again = await start(folder, "again")
+    assert await again.stop() == 0
+
+
+async def test_whoever_comes_without_dev_json_gets_keys_in_place_of_those_before(
+    folder: Rig, database_url: str
+) -> None:
+    environment = {"DATABASE_URL": database_url, "SINKSWEEP_DATABASE__ALLOW_UNSAFE": "true"}
+    for name in ("first", "second"):
+        service = await start(folder, name, **environment)
+        assert await service.stop() == 0
+        (folder.folder / "data" / "dev.json").unlink()
+    listed = await folder.run("keys", "list", DATABASE_URL=database_url)
+    assert listed.out.count("  active  ") == listed.out.count("  revoked  ") == len(SCOPES)

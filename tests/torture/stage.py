@@ -32,6 +32,7 @@ COALESCING = "coalesce_quiet_seconds = 0.2\ncoalesce_seconds_max = 1.0"
 LEASE_SECONDS = 2
 TURN_ATTEMPTS_MAX = 6
 RELEASES_MAX = 5
+START_SECONDS_MAX = 30.0
 MESSAGE_ATTEMPTS_MAX = 8
 
 
@@ -170,7 +171,8 @@ async def open_stage(folder: Path, *, seed: int, plant: str | None) -> AsyncIter
             async with asyncio.TaskGroup() as group:
                 keepers = [group.create_task(one.keep()) for one in replicas]
                 for replica in replicas:
-                    await replica.until_ready(seconds_max=30)
+                    await replica.until_ready(seconds_max=START_SECONDS_MAX)
+                    assert replica.ready, f"did not start:\n{replica.service.tail()}"
                 log = folder / "agents.log"
                 keepers += [group.create_task(one.keep(log)) for one in agents]
                 yield stage

@@ -9,6 +9,8 @@ import pytest
 from aiohttp import web
 
 from app.core import Core
+from app.engine.wake import OUTBOX, turn_topic
+from app.telemetry import JsonLines, PlainLines
 from app.workers.deliverer import Deliverer
 from tests.database import Clock, close_database, open_database
 from tests.engine.stories import Sink, draft
@@ -269,3 +271,49 @@ async def test_a_turn_that_somebody_holds_keeps_no_other_from_being_settled(
             assert deliverer.unsettled == 1
         await until_state(sink, deliverer, turns[1], "replied")
     assert len(receiver.got) == 3
+
+
+async def test_a_settled_attempt_frees_a_slot_of_this_process_and_of_no_other(
+    sink: Sink, opening: OpenCore, receiver: Receiver
+) -> None:
+    turn, _ = await sink.sealed("a", draft("hello"))
+    async with opening({"crm": destination(receiver)}) as core, delivering(core) as deliverer:
+        with core.wakes.waiting(OUTBOX) as woken:
+            await until_state(sink, deliverer, turn, "replied")
+            async with asyncio.timeout(5):
+                await woken.wait()
+        told = core.wakes._untold  # noqa: SLF001 - what the other processes will be told
+        assert told == {turn_topic(turn)}
+
+
+async def test_attempts_in_vain_are_told_at_each_power_of_two_until_one_delivers(
+    sink: Sink, opening: OpenCore, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def down_five_times(_request: Request) -> web.StreamResponse:
+        if len(receiver.got) <= 5:
+            return web.Response(status=503, text="secret words")
+        return web.Response(status=204)
+
+    receiver.answer = down_five_times
+    turn, _ = await sink.sealed("a", draft("hello"))
+    async with opening({"crm": destination(receiver)}) as core, delivering(core) as deliverer:
+        await until_state(sink, deliverer, turn, "replied")
+    told = [record for record in caplog.records if record.getMessage().startswith("not delivered")]
+    assert [vars(record)["attempt"] for record in told] == [1, 2, 4]
+    assert {vars(record)["outcome"] for record in told} == {"retry_later"}
+    assert {vars(record)["reason"] for record in told} == {"http_503"}
+    line = PlainLines().format(told[0])
+    assert "destination crm, message_id msg_" in line
+    assert "secret" not in line + JsonLines().format(told[0])
+    assert receiver.url not in line + JsonLines().format(told[0])
+
+
+async def test_a_secret_that_is_not_there_is_told_when_the_core_opens(
+    opening: OpenCore, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opening({"crm": destination(receiver, secrets=["env:NO_SUCH_SECRET"])}):
+        pass
+    (told,) = [
+        record for record in caplog.records if "a secret is not there" in record.getMessage()
+    ]
+    assert PlainLines().format(told).endswith("(destination crm, pointer env:NO_SUCH_SECRET)")

@@ -1,31 +1,17 @@
-"""Every verb as the model understands it: pure functions that move a world, and say what the answer must be."""
+"""The verbs of turns as the model understands them: they move a world, and say what the answer must be."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.domain.model import DeliveryPolicy, TurnPolicy, Verdict
-from app.domain.outcome import Unknown
-from app.domain.retry import after_attempt, turn_after_failure
-from tests.model.world import CLOSED, STUCK, Lane, Message, Turn, World
-
-LEASE_SECONDS = 60
-DELIVERY_SECONDS = 30.0
-QUIET_SECONDS = 2.0
-QUIET_SECONDS_MAX = 10.0
-INBOUND_MAX = 3
-TURN_POLICY = TurnPolicy(
-    attempts_max=3, releases_max=2, backoff_seconds=1.0, backoff_seconds_max=8.0
+from app.domain.retry import turn_after_failure
+from tests.model.policies import (
+    INBOUND_MAX,
+    LEASE_SECONDS,
+    QUIET_SECONDS,
+    QUIET_SECONDS_MAX,
+    TURN_POLICY,
 )
-CRM, MAIL = "crm", "mail"
-# One that gives up at once, so that messages get stuck, and one that tries again, so that others wait.
-DELIVERY_POLICIES = {
-    destination: DeliveryPolicy(
-        attempts_max=attempts, age_seconds_max=1e9, backoff_seconds=1.0, backoff_seconds_max=8.0
-    )
-    for destination, attempts in ((CRM, 1), (MAIL, 3))
-}
-
-RUNNING = ("scheduled", "waiting", "queued", "processing", "failed")
+from tests.model.world import Lane, Message, Turn, World
 
 
 def accept(
@@ -191,132 +177,3 @@ def seal(
         world.messages[id_] = message
         message.by = world.blocker(message)
     return "sealed"
-
-
-def take(world: World, destination: str, count: int) -> list[UUID]:
-    """The messages that a take gives."""
-    ready = [
-        message
-        for message in world.messages.values()
-        if message.destination == destination
-        and message.state == "pending"
-        and message.by is None
-        and message.due <= world.now
-    ]
-    taken = sorted(ready, key=lambda message: (message.due, message.id))[:count]
-    for message in taken:
-        message.state = "sending"
-        message.attempts += 1
-        message.used += 1
-        message.lease_until = world.now + DELIVERY_SECONDS
-    return [message.id for message in taken]
-
-
-def sends(world: World, message: UUID, attempt: int) -> bool:
-    """Whether this attempt still has its lease."""
-    return world.messages[message].state == "sending" and (
-        world.messages[message].attempts == attempt
-    )
-
-
-def settle(world: World, message: UUID, attempt: int, verdict: Verdict) -> bool:
-    """Whether the verdict was written."""
-    if not sends(world, message, attempt):
-        return False
-    it = world.messages[message]
-    _settled(world, it, verdict)
-    world.moved(it)
-    return True
-
-
-def _settled(world: World, it: Message, verdict: Verdict) -> None:
-    it.state = "cancelled" if it.stop and verdict.state != "delivered" else verdict.state
-    it.may = it.may or verdict.may_have_arrived
-    it.used -= not verdict.counted
-    it.stop, it.lease_until = False, None
-    if verdict.state == "pending":
-        it.due = world.now + verdict.delay_seconds
-
-
-def sweep_messages(world: World) -> None:
-    """Attempts whose worker did not come back in time: each may have arrived."""
-    lapsed = [m for m in world.messages.values() if (m.lease_until or world.now + 1) <= world.now]
-    for message in lapsed:
-        verdict = after_attempt(
-            Unknown("lease_lapsed"),
-            attempts_used=message.used,
-            may_have_arrived=message.may,
-            age_seconds=0.0,
-            policy=DELIVERY_POLICIES[message.destination],
-            jitter=0.0,
-        )
-        _settled(world, message, verdict)
-    world.moved(*lapsed)
-
-
-def tell(world: World, message: UUID) -> bool:
-    """Whether a fact made the message delivered."""
-    it = world.messages[message]
-    if it.state == "delivered":
-        return False
-    it.state, it.may, it.by, it.stop, it.lease_until = "delivered", True, None, False, None
-    world.moved(it)
-    return True
-
-
-def cancel_turn(world: World, turn: UUID) -> str:
-    """The turn's state, once nobody wants it."""
-    it = world.turns[turn]
-    if it.state in RUNNING:
-        if it.state == "processing":
-            it.ended[it.attempt] = "cancelled"
-        it.state, it.lease_until = "cancelled", None
-        world.leave_lane(it)
-    elif it.state in ("sealed", "undelivered"):
-        cancel_messages(world, [m.id for m in world.set_of(turn) if m.state not in CLOSED])
-    return it.state
-
-
-def cancel_messages(world: World, messages: Sequence[UUID]) -> list[str]:
-    """The state of each, once nobody wants them."""
-    them = [world.messages[id_] for id_ in messages]
-    moved = []
-    for it in them:
-        if it.state == "sending":
-            it.stop = True
-        elif it.state in ("pending", *STUCK):
-            it.state, it.by = "cancelled", None
-            moved.append(it)
-    world.moved(*moved)
-    return [it.state for it in them]
-
-
-def redrive_turn(world: World, turn: UUID) -> str:
-    """The turn's state, with a new allowance."""
-    it = world.turns[turn]
-    if it.state == "failed":
-        it.used, it.releases, it.due = 0, 0, world.now
-        world.line_up(it)
-    elif it.state == "undelivered":
-        redrive_messages(world, [m.id for m in world.set_of(turn) if m.state in STUCK])
-    return it.state
-
-
-def redrive_messages(world: World, messages: Sequence[UUID]) -> list[str]:
-    """The state of each, with a new allowance."""
-    them = [world.messages[id_] for id_ in messages]
-    moved = [it for it in them if it.state in STUCK]
-    blockers = [world.blocker(it) for it in moved]
-    for it, by in zip(moved, blockers, strict=True):
-        it.state, it.by, it.due, it.used = "pending", by, world.now, 0
-    world.moved(*moved)
-    return [it.state for it in them]
-
-
-def resolve(world: World, message: UUID, state: str) -> str:
-    """The message's state, once somebody has looked."""
-    it = world.messages[message]
-    if it.state == "unknown":
-        it.state = state
-        world.moved(it)
-    return it.state

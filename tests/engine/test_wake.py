@@ -1,0 +1,88 @@
+"""Who is woken: those who wait for just this, here at once and in the other processes soon."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from app.engine.wake import EVERYBODY, OUTBOX, Wakes, queue_topic, turn_topic
+from tests.database import options_for
+
+MANY = 400
+
+
+@pytest.fixture
+async def two(database_url: str) -> AsyncIterator[tuple[Wakes, Wakes]]:
+    """The wake-ups of two processes that hear one another."""
+    here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(one.run()) for one in (here, there)]
+        async with asyncio.timeout(10):
+            while not (here.listening and there.listening):
+                await asyncio.sleep(0.005)
+        yield here, there
+        for one in running:
+            one.cancel()
+
+
+async def heard(event: asyncio.Event) -> None:
+    async with asyncio.timeout(5):
+        await event.wait()
+
+
+async def test_another_process_hears_of_a_turn_and_of_no_other(two: tuple[Wakes, Wakes]) -> None:
+    here, there = two
+    turn, other = uuid4(), uuid4()
+    with there.waiting(turn_topic(turn)) as told, there.waiting(turn_topic(other)) as untold:
+        here.tell(turn_topic(turn))
+        await heard(told)
+        assert not untold.is_set()
+
+
+async def test_what_is_for_this_process_alone_is_not_told_to_others(
+    two: tuple[Wakes, Wakes],
+) -> None:
+    here, there = two
+    with (
+        here.waiting(OUTBOX) as mine,
+        there.waiting(OUTBOX) as theirs,
+        there.waiting(queue_topic("q")) as later,
+    ):
+        here.wake_here(OUTBOX)
+        here.wake_here(EVERYBODY)
+        assert mine.is_set()
+        here.tell(queue_topic("q"))
+        await heard(later)
+        assert not theirs.is_set()
+
+
+async def test_who_waits_for_one_of_very_many_turns_is_woken_all_the_same(
+    two: tuple[Wakes, Wakes],
+) -> None:
+    here, there = two
+    turns = [uuid4() for _ in range(MANY)]
+    with there.waiting(turn_topic(turns[-1])) as told:
+        here.tell(*map(turn_topic, turns))
+        await heard(told)
+
+
+async def test_while_nobody_can_be_told_what_is_untold_stays_small(database_url: str) -> None:
+    alone = Wakes(options_for(database_url))
+    for _ in range(5000):
+        alone.tell(turn_topic(uuid4()))
+    kept = alone._untold  # noqa: SLF001 - what it keeps
+    assert len(kept) <= 1000
+    other = Wakes(options_for(database_url))
+    async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        told = stack.enter_context(other.waiting(turn_topic(uuid4())))
+        running = [group.create_task(other.run())]
+        async with asyncio.timeout(10):
+            while not other.listening:
+                await asyncio.sleep(0.005)
+        told.clear()
+        running.append(group.create_task(alone.run()))
+        await heard(told)
+        for one in running:
+            one.cancel()
