@@ -17,7 +17,7 @@ from app.domain.errors import InvalidContent
 from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Unknown
 from app.domain.retry_after import parse_http_date, parse_retry_after
 from app.wire.excerpt import safe_excerpt, secret_texts, target_texts
-from app.wire.exchange import Answered, Cut, Exchange, NotSent
+from app.wire.exchange import RESOLVER_BUSY, Answered, Cut, Exchange, NotSent
 from app.wire.headers import InvalidHeader, header_problems
 from app.wire.signature import UnsignableId, UnusableSecret, signature_headers, signing_key
 from app.wire.target import InvalidTarget, parse_target
@@ -134,7 +134,8 @@ def _headers(message: Outgoing, *, keys: Sequence[bytes]) -> dict[str, str]:
 def _outcome(exchange: Exchange, *, now: datetime, hidden: Sequence[str]) -> Outcome:
     match exchange:
         case NotSent(reason):
-            return RetryLater(reason)
+            # Waiting for ourselves is no failure of the destination.
+            return RetryLater(reason, counted=reason != RESOLVER_BUSY)
         case Cut(reason):
             return Unknown(reason)
         case Answered():

@@ -312,10 +312,9 @@ async def test_a_request_behind_a_waiting_claim_does_not_hide_that_its_client_ha
         b"POST /v1/turns/claim HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
     ) % (service.keys["agent"].encode(), len(body), body)
-    async with connected(service) as (_, writer):
-        writer.write(claim + REQUEST)
-        await writer.drain()
-        waiting = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells who waits
+    waiting = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells who waits
+    with socket.create_connection(("127.0.0.1", service.port)) as client:
+        client.sendall(claim + REQUEST)
         async with asyncio.timeout(5):
             while not waiting.get("queue/default"):
                 await asyncio.sleep(0.01)

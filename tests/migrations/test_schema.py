@@ -140,8 +140,12 @@ async def test_the_service_cannot_rewrite_the_audit_nor_the_schema(pool: "Pool")
 
 
 async def test_settings_that_make_a_commit_less_than_durable_are_named(pool: "Pool") -> None:
-    # The server of the tests is fast and not durable; the service's sessions wait for their commits all the same.
-    assert sorted(await schema.undurable(pool)) == ["fsync = off", "full_page_writes = off"]
+    # The server of the tests is fast and not durable.
+    assert sorted(await schema.undurable(pool)) == [
+        "fsync = off",
+        "full_page_writes = off",
+        "synchronous_commit = off",
+    ]
 
 
 @pytest.fixture

@@ -7,11 +7,15 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from ipaddress import IPv4Address, ip_network
 from typing import Any
 
 import pytest
 
+from app.channels import Outgoing, Wire
+from app.channels.webhook import WebhookConfig, channel
+from app.domain.outcome import RetryLater
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
 from app.wire.exchange import RESOLVER_BUSY, Answered, Exchange, NotSent
@@ -21,8 +25,25 @@ from app.wire.resolution import (
     SystemResolver,
     VettedResolver,
 )
+from tests.wire.names import Names
 from tests.wire.servers import LOOPBACK, OK, Serve, answering, post
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+MESSAGE = Outgoing(
+    id="msg_1",
+    key="key_1",
+    destination="crm",
+    queue="q",
+    conversation=None,
+    recipient=None,
+    headers={},
+    content_type="application/json",
+    body=b"{}",
+    sealed_at=NOW,
+    expires_at=None,
+    attempt=1,
+    attempted_at=NOW,
+)
 HERE = [IPv4Address("127.0.0.1")]
 
 
@@ -38,8 +59,8 @@ class System:
         self.asked[host] += 1
         if host.startswith("slow"):
             assert self.answer.wait(30)
-        if self.error is not None:
-            raise self.error
+            if self.error is not None:
+                raise self.error
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
 
@@ -57,6 +78,10 @@ def resolver(system: System) -> Iterator[SystemResolver]:
     yield opened
     system.answer.set()
     opened.close()
+
+
+async def never_stored(message: Outgoing) -> int:
+    raise AssertionError(message.key)
 
 
 async def until(seen: Callable[[], bool]) -> None:
@@ -88,9 +113,7 @@ async def test_all_who_ask_for_a_name_meanwhile_get_one_answer_and_the_next_asks
     system: System, resolver: SystemResolver
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        asking = [
-            tasks.create_task(resolver("slow.example", port=port)) for port in (80, 80, 443)
-        ]
+        asking = [tasks.create_task(resolver("slow.example", port=port)) for port in (80, 80, 443)]
         await until(lambda: system.asked["slow.example"] > 0)
         late = tasks.create_task(resolver("slow.example", port=80))
         await asyncio.sleep(0)
@@ -105,9 +128,7 @@ async def test_each_who_waited_judges_the_shared_answer(
     system: System, resolver: SystemResolver
 ) -> None:
     open_one = VettedResolver(resolver, policy=LOOPBACK)
-    strict = VettedResolver(
-        resolver, policy=AddressPolicy((ip_network("127.0.0.2/32"),))
-    )
+    strict = VettedResolver(resolver, policy=AddressPolicy((ip_network("127.0.0.2/32"),)))
 
     async def refused() -> str:
         with pytest.raises(Refused) as caught:
@@ -143,6 +164,21 @@ async def test_waiting_for_a_thread_is_no_failure_of_the_name(
     assert all(isinstance(task.result(), Answered) for task in slow)
 
 
+async def test_waiting_for_a_thread_costs_a_delivery_no_attempt() -> None:
+    names = Names(Refused(RESOLVER_BUSY), OSError("no"))
+    config = WebhookConfig(url="http://crm.example/")
+    async with GuardedClient(LOOPBACK, resolver=names) as client:
+        wire = Wire(http=client, store=never_stored)
+        outcomes = [
+            await channel.send(MESSAGE, config=config, secrets=(), wire=wire, timeout_seconds=5)
+            for _ in range(2)
+        ]
+    assert outcomes == [
+        RetryLater("resolver_busy", counted=False),
+        RetryLater("dns_failed", counted=True),
+    ]
+
+
 async def test_who_gives_up_takes_the_answer_from_nobody(
     system: System, resolver: SystemResolver
 ) -> None:
@@ -157,20 +193,24 @@ async def test_who_gives_up_takes_the_answer_from_nobody(
 
 
 async def test_a_failure_that_nobody_waits_for_any_more_is_passed_over_in_silence(
-    system: System, resolver: SystemResolver, caplog: pytest.LogCaptureFixture
+    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    system.error = socket.gaierror("no")
+    monkeypatch.setattr("app.wire.resolution.RESOLUTION_THREADS_MAX", 1)
+    resolver = SystemResolver()
     async with asyncio.TaskGroup() as tasks:
         only = tasks.create_task(resolver("slow.example", port=80))
         await until(lambda: system.asked["slow.example"] > 0)
         only.cancel()
+    del only
+    system.error = socket.gaierror("no")
     system.answer.set()
-    with pytest.raises(OSError, match="no"):
-        await resolver("slow.example", port=80)
-    system.error = None
-    await until(lambda: not resolver.names_in_flight)
+    # The one thread takes this name when it is done with the other.
+    assert await resolver("fast.example", port=80) == HERE
     gc.collect()
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+    with pytest.raises(OSError, match="no"):
+        await resolver("slow.example", port=80)
+    resolver.close()
 
 
 async def test_closing_ends_those_who_wait_for_a_thread(
@@ -186,6 +226,6 @@ async def test_closing_ends_those_who_wait_for_a_thread(
             await until(lambda: len(system.asked) == RESOLUTION_THREADS_MAX)
         waiting = asking[-1]
         await until(waiting.done)
-        assert isinstance(waiting.result(), NotSent)
+        assert waiting.result() == NotSent("client_closed")
         for task in asking:
             task.cancel()
