@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from app.core import Draining
 from app.settings import Server
 from tests.api.conftest import Service, serving
 
@@ -241,7 +242,7 @@ async def test_idle_sockets_do_not_stop_a_request(service: Service) -> None:
 
 async def test_too_many_connections_are_503_before_any_work(service: Service) -> None:
     settings = service.core.settings.model_copy(update={"server": Server(connections_max=5)})
-    async with serving(replace(service.core, settings=settings)) as small:
+    async with serving(replace(service.core, settings=settings, draining=Draining())) as small:
         small.keys = service.keys
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(5):
