@@ -70,9 +70,8 @@ PLANTS = {
                 accept,
                 "accept_inbound",
                 {
-                    "    from item\n    order by scope, key, position\n    on conflict do nothing": """
-    from item
-    where not exists (
+                    '    order by scope collate "C", key collate "C", position\n    on conflict do nothing': """
+    and not exists (
         select from sink.idempotency_key as known where known.scope = item.scope and known.key = item.key
     )
     order by scope, key, position

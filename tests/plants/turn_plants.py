@@ -5,7 +5,7 @@ from uuid import UUID
 
 import asyncpg
 
-from app.engine import cancel, claim, release, renew, seal, statements, sweep
+from app.engine import cancel, claim, put_back, renew, seal, statements, sweep
 from tests.plants.planting import Edit, Plant, Swap
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _nobody(_promote: Any) -> Any:
 PLANTS = {
     "blind-sweep": Plant(
         "the sweep looks at a lease without a lock and writes without looking again",
-        [Edit(release, "lock_held", {"for no key update of t": ""})],
+        [Edit(put_back, "lock_held", {"for no key update of t": ""})],
     ),
     "renew-tokenless": Plant(
         "renew does not compare tokens",
@@ -118,7 +118,7 @@ PLANTS = {
                 {"attempts_used = t.attempts_used + 1": "attempts_used = t.attempts_used"},
             ),
             Edit(
-                release,
+                put_back,
                 "put_back",
                 {
                     "t.attempts_used - (not item.counted)::int": "t.attempts_used + (item.verb = 'fail')::int"
@@ -130,7 +130,7 @@ PLANTS = {
         "the sweep counts an attempt that its claim has counted",
         [
             Edit(
-                release,
+                put_back,
                 "put_back",
                 {
                     "t.attempts_used - (not item.counted)::int": "t.attempts_used - (not item.counted)::int"
@@ -160,7 +160,7 @@ PLANTS = {
         "the sweep compares leases with the clock of its own machine",
         [
             Edit(sweep, "find_lapsed_turns", {"sink.now()": "clock_timestamp()"}),
-            Edit(release, "lock_held", {"sink.now()": "clock_timestamp()"}),
+            Edit(put_back, "lock_held", {"sink.now()": "clock_timestamp()"}),
         ],
     ),
     "cancel-spares": Plant(
