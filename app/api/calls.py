@@ -3,6 +3,7 @@
 A call cannot be made without its scopes being stated; the installed route authenticates before anything is read.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.auth import Authenticator, may
+from app.api.auth import KNOWN_SECONDS, Authenticator, may
 from app.api.bodies import EarlyAnswer, TooLarge, read_json_body
 from app.api.places import Places
 from app.api.problems import Refusal, answer_error
@@ -94,8 +95,13 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
 
     async def endpoint(request: Request) -> Response:
         try:
+            began = time.monotonic()
             principal = await _authorized(api, request, call.scopes)
-            return await call.handler(api, request, principal)
+            response = await call.handler(api, request, principal)
+            if call.method == "GET" and time.monotonic() - began > KNOWN_SECONDS:
+                # A key that was revoked while its call waited is told nothing any more.
+                await _authorized(api, request, call.scopes)
+            return response
         except TooLarge as error:
             return EarlyAnswer(error)
         except Exception as error:  # noqa: BLE001 - the total translation is this one place

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.api.auth import KNOWN_MAX, UNKNOWN_MAX, Authenticator, may
+from app.api.auth import KNOWN_MAX, KNOWN_SECONDS, UNKNOWN_MAX, Authenticator, may
 from app.api.calls import CallRoute
 from app.api.problems import Refusal
 from app.domain.scopes import SCOPES
@@ -15,6 +15,8 @@ from tests.api.conftest import STRANGER, Service
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
+
+    from tests.database import Admin
 
 
 # Every call with the scopes that may make it. A call that is missing here fails the matrix.
@@ -290,3 +292,35 @@ async def test_neither_keys_nor_tokens_appear_in_logs_or_answers(
     assert not [record for record in own if record.levelno >= logging.WARNING]
     for secret in (STRANGER, token, lost, *service.keys.values()):
         assert secret not in written
+
+
+async def test_a_key_that_is_revoked_while_its_claim_waits_is_given_nothing(
+    service: Service, admin: "Admin"
+) -> None:
+    key = await create_key(service.core.pool, name="r", scopes=["agent"], queues=None)
+    async with asyncio.TaskGroup() as group:
+        claim = group.create_task(service.claim(scope=key, wait_seconds=10))
+        waiting = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells who waits
+        async with asyncio.timeout(5):
+            while not waiting.get("queue/default"):
+                await asyncio.sleep(0.01)
+        await revoke_key(service.core.pool, key_id_of(key) or "")
+        await asyncio.sleep(KNOWN_SECONDS)
+        await service.accept("k1")
+    assert (claim.result().status, claim.result().code) == (401, "unauthorized")
+    row = await admin.fetchrow("select state, attempts_used, releases from sink.turn")
+    assert row is not None
+    assert tuple(row) == ("queued", 0, 0)
+
+
+async def test_a_key_that_is_revoked_while_it_watches_is_told_nothing(service: Service) -> None:
+    key = await create_key(service.core.pool, name="r", scopes=["read"], queues=None)
+    turn = (await service.accept("k1")).json["turn"]
+    async with asyncio.TaskGroup() as group:
+        path = f"/v1/turns/{turn}?wait=processing&timeout_seconds=10"
+        watch = group.create_task(service.get(path, scope=key))
+        await asyncio.sleep(2 * KNOWN_SECONDS)
+        await revoke_key(service.core.pool, key_id_of(key) or "")
+        await asyncio.sleep(KNOWN_SECONDS)
+        await service.claim()
+    assert watch.result().status == 401
