@@ -10,6 +10,7 @@ import logging
 import resource
 import signal
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from enum import StrEnum
 
@@ -18,7 +19,7 @@ import uvicorn
 from app.api.application import build_application
 from app.api.protocol import protocol_with
 from app.core import Core
-from app.domain.errors import SinksweepError
+from app.domain.errors import NotReady, SinksweepError
 from app.engine.schema import check_schema, undurable
 from app.engine.wake import OUTBOX
 from app.workers.deliverer import Deliverer
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
+START_SECONDS_MAX = 5.0
+START_PAUSE_SECONDS = 0.5
 # Files that a process has open beside its connections.
 FILES_SPARE = 1000
 
@@ -88,9 +91,11 @@ def url_of(listener: socket.socket) -> str:
 
 
 async def check_database(core: Core) -> None:
-    """Refuse to start on another schema, or on a server that loses commits, unless told to."""
-    await check_schema(core.pool)
-    unsafe = await undurable(core.pool)
+    """Refuse to start on another schema, or on a server that loses commits, unless told to.
+
+    A server that is just starting is waited for a moment, which is less than the start of another process.
+    """
+    unsafe = await _when_there(core)
     if unsafe and not core.settings.database.allow_unsafe:
         message = (
             f"this server acknowledges what it can lose: {', '.join(unsafe)}. Set it on, or set "
@@ -101,6 +106,19 @@ async def check_database(core: Core) -> None:
         "a 2xx stands on a commit with %s",
         "fsync, full_page_writes and synchronous_commit on" if not unsafe else ", ".join(unsafe),
     )
+
+
+async def _when_there(core: Core) -> list[str]:
+    until = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            await check_schema(core.pool)
+            return await undurable(core.pool)
+        except NotReady:
+            if time.monotonic() > until:
+                raise
+            log.info("waiting for the database")
+            await asyncio.sleep(START_PAUSE_SECONDS)
 
 
 async def run_service(
