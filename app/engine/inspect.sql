@@ -107,17 +107,38 @@ from sink.turn as t
 where t.id = :turn;
 
 -- name: oldest_queued
--- The due time of the turn that waits longest to be claimed, for each of these queues: one index entry each.
-select q.queue, extract(epoch from sink.now() - oldest.due_at)::double precision as age_seconds
-from unnest(:queues::text[]) as q (queue)
+-- How long the turn that was due first has been due, for each of these queues. Priorities are walked one by one, so
+-- that any number that back off costs nothing, and a low one that is never reached shows.
+with recursive rung (queue, priority) as (
+    select
+        q.queue,
+        (
+            select t.priority from sink.turn as t
+            where t.queue = q.queue and t.state = 'queued'
+            order by t.priority desc limit 1
+        )
+    from unnest(:queues::text[]) as q (queue)
+    union all
+    select
+        rung.queue,
+        (
+            select t.priority from sink.turn as t
+            where t.queue = rung.queue and t.state = 'queued' and t.priority < rung.priority
+            order by t.priority desc limit 1
+        )
+    from rung
+    where rung.priority is not null
+)
+
+select rung.queue, extract(epoch from sink.now() - min(oldest.due_at))::double precision as age_seconds
+from rung
 cross join lateral (
-    select min(t.due_at) as due_at from (
-        select due_at from sink.turn
-        where queue = q.queue and state = 'queued' and due_at <= sink.now()
-        order by priority desc, due_at, id limit 1
-    ) as t
+    select t.due_at from sink.turn as t
+    where
+        t.queue = rung.queue and t.priority = rung.priority and t.state = 'queued' and t.due_at <= sink.now()
+    order by t.due_at, t.id limit 1
 ) as oldest
-where oldest.due_at is not null;
+group by rung.queue;
 
 -- name: oldest_pending
 -- The due time of the message that waits longest to be sent, for each of these destinations: one index entry each.
