@@ -25,11 +25,10 @@ from app.engine.schema import upgrade
 from app.service import Role, bind, check_database, run_service, url_of
 from app.settings import Settings
 
-# What dev assumes where nobody says otherwise: a receiver without a receiver, and neighbours on this machine.
-ASSUMED: Mapping[str, object] = {
-    "destinations": {"loopback": {"kind": "loopback"}},
-    "network": {"allow": ["127.0.0.0/8", "::1/128"]},
-}
+# What dev assumes where nobody says otherwise: a receiver without a receiver.
+ASSUMED: Mapping[str, object] = {"destinations": {"loopback": {"kind": "loopback"}}}
+# Receivers on this machine are reachable in dev, whatever else is allowed.
+NEIGHBOURS = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 DESCRIPTION = "dev.json"
 
 
@@ -47,9 +46,17 @@ async def dev(settings: Settings) -> None:
         with contextlib.closing(listener):
             async with _database(settings) as (url, origin):
                 await upgrade(url)
-                settings = settings.model_copy(update={"database_url": SecretStr(url)})
-                async with open_core(settings, application_name="sinksweep dev") as core:
+                async with open_core(
+                    for_dev(settings, url), application_name="sinksweep dev"
+                ) as core:
                     await _serve(core, listener, url=url, origin=origin)
+
+
+def for_dev(settings: Settings, url: str) -> Settings:
+    """The settings with the database that dev has, and the networks that it may reach."""
+    allow = (*settings.network.allow, *NEIGHBOURS)
+    network = settings.network.model_copy(update={"allow": allow})
+    return settings.model_copy(update={"database_url": SecretStr(url), "network": network})
 
 
 async def _serve(core: Core, listener: socket.socket, *, url: str, origin: str) -> None:
