@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core import Core
-from app.domain.errors import InvalidContent, SinksweepError
+from app.domain.errors import NotReady, SinksweepError
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim
+from app.engine.transaction import Busy
 from app.engine.wake import queue_topic
 
 POLL_SECONDS: Final = 1.0
@@ -175,9 +176,11 @@ class ClaimDesk:
                 [seat.request for seat in seats],
                 still_wanted=lambda position: not seats[position].gone,
             )
-        except InvalidContent as invalid:
+        except Exception as error:
+            if isinstance(error, NotReady) and not isinstance(error, Busy):
+                raise
             if len(seats) == 1:
-                seats[0].fail(invalid)
+                seats[0].fail(error)
                 return [None]
         # One of them is wrong, and takes nobody with it.
         found: list[list[Claimed] | None] = []

@@ -96,8 +96,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._discard(len(data))
         else:
             self._kept_bytes += len(data)
-            self._unset_keepalive_if_required()
             self._feed(data)
+            if self._begun or self._answering:
+                # A new request, and not the rest of one that is answered already.
+                self._unset_keepalive_if_required()
             self._bound()
 
     def _feed(self, data: bytes) -> None:

@@ -47,32 +47,32 @@ async def claim(
     parameters it raises `InvalidContent` (`request_id_reused`).
     """
     answers: list[list[Claimed] | None] = [None] * len(requests)
-    first = _first_of_each(requests)
-    left = [n for n in range(len(requests)) if first[n] == n]
+    left = list(range(len(requests)))
     for _ in range(TRIES_MAX):
         left = [n for n in left if still_wanted(n)]
-        repeated = await _repeat(pool, [(n, requests[n]) for n in left])
-        for n, claimed in repeated.items():
-            answers[n] = claimed
-        left = [n for n in left if n not in repeated]
+        first = _first_of_each(requests, left)
+        heads = [(n, requests[n]) for n in left if first[n] == n]
+        repeated = await _repeat(pool, heads)
         try:
-            found = await _claim(pool, [(n, requests[n]) for n in left], still_wanted)
+            new = [(n, request) for n, request in heads if n not in repeated]
+            found = await _claim(pool, new, still_wanted)
         except _Withdrawn:
             continue
-        for n, claimed in found.items():
+        for n, claimed in (repeated | found).items():
             answers[n] = claimed
         # The same request twice in one call has one answer.
-        return [answers[first[n]] for n in range(len(requests))]
+        return [answers[first[n]] if n in first else None for n in range(len(requests))]
     raise DatabaseUnavailable
 
 
-def _first_of_each(requests: Sequence[ClaimRequest]) -> list[int]:
-    """The position that claims for each: its own, or that of the first with its request id."""
+def _first_of_each(requests: Sequence[ClaimRequest], positions: Sequence[int]) -> dict[int, int]:
+    """The position that claims for each of these: its own, or that of the first with its request id."""
     firsts: dict[tuple[object, ...], int] = {}
-    found: list[int] = []
-    for n, one in enumerate(requests):
+    found: dict[int, int] = {}
+    for n in positions:
+        one = requests[n]
         name = (one.principal, one.queue, one.agent, one.request_id)
-        found.append(n if one.request_id is None else firsts.setdefault(name, n))
+        found[n] = n if one.request_id is None else firsts.setdefault(name, n)
         if one.parameters != requests[found[n]].parameters:
             raise InvalidContent(Problem("/request_id", "request_id_reused"))
     return found

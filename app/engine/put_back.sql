@@ -25,7 +25,12 @@ moved as (
         lease_seconds = null,
         lease_expires_at = null,
         due_at
-        = case when item.state = 'queued' then sink.now() + make_interval(secs => item.delay_seconds) else t.due_at end,
+        -- Neither counted nor a release: nobody heard of it, and it keeps its place.
+        = case
+            when item.state = 'queued' and (item.counted or item.releases > 0)
+                then sink.now() + make_interval(secs => item.delay_seconds)
+            else t.due_at
+        end,
         attempts_used = t.attempts_used - (not item.counted)::int,
         releases = t.releases + item.releases
     from item

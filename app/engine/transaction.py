@@ -28,6 +28,8 @@ TRIES_MAX = 6
 RETRY_SECONDS_MAX = 4.0
 # Shorter than any provider waits for its answer.
 ACQUIRE_SECONDS_MAX = 3.0
+# How long a batch that failed is done one by one.
+SINGLES_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.01
 _PAUSE_SECONDS_MAX = 0.3
 
@@ -81,10 +83,9 @@ async def transact(
         tried += 1
         try:
             async with _connection(pool) as connection:
-                if not explicit:
-                    return await work(connection)
-                async with connection.transaction():
-                    return await work(connection)
+                if explicit:
+                    return await _committed(connection, work)
+                return await work(connection)
         except _RETRIED as error:
             if tried >= TRIES_MAX or time.monotonic() - began > RETRY_SECONDS_MAX:
                 raise Busy from error
@@ -93,10 +94,30 @@ async def transact(
             # It took too long, most likely behind somebody: waiting again would take as long again.
             raise Busy from error
         except _UNAVAILABLE as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # What broke while it was cancelled must not keep it from ending.
+                raise asyncio.CancelledError from error
             if isinstance(error, ValueError):
                 # A value that cannot be encoded is a mistake of ours, and no outage.
                 raise
             raise DatabaseUnavailable from error
+
+
+async def _committed(connection: "Link", work: "Callable[[Link], Awaitable[T]]") -> T:
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        result = await work(connection)
+    except (TimeoutError, asyncio.CancelledError):
+        # Who does not answer would not answer to a rollback either. Closing the connection is one.
+        connection.terminate()
+        raise
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await transaction.commit()
+    return result
 
 
 @contextlib.asynccontextmanager
@@ -142,7 +163,11 @@ async def each_or_all(
             raise
     done: list[T] = []
     failed: list[Exception] = []
+    until = time.monotonic() + SINGLES_SECONDS_MAX
     for item in items:
+        if time.monotonic() > until:
+            # The rest waits for the next time: others have work for this loop, too.
+            break
         one, broken = await each_or_all([item], work)
         done += one
         failed += broken

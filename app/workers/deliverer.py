@@ -42,6 +42,9 @@ class Deliverer:
         self._sends = sends
         self._in_flight: Counter[str] = Counter()
         self._running: set[asyncio.Task[None]] = set()
+        self._alone: set[asyncio.Task[None]] = set()
+        # Few at a time: each may hold a connection for as long as a lock is waited for.
+        self._alone_slots = asyncio.Semaphore(max(1, core.settings.database.pool_max // 4))
         self._ended: asyncio.Queue[_Ended] = asyncio.Queue()
         # Attempts of each destination that did not deliver, since the last that did.
         self._in_vain: Counter[str] = Counter()
@@ -133,7 +136,9 @@ class Deliverer:
             # One of them cannot be written, or its turn is held by somebody: the others can, and this loop goes on.
             log.warning("a batch is settled one by one", extra={"error": type(error).__name__})
             for one in batch:
-                self._sends.create_task(self._settle_alone(one))
+                task = self._sends.create_task(self._settle_alone(one))
+                self._alone.add(task)
+                task.add_done_callback(self._alone.discard)
         else:
             self._free(batch)
 
@@ -164,7 +169,10 @@ class Deliverer:
         tries = 0
         while True:
             try:
-                return await self._write(batch, settlements)
+                if not patient:
+                    return await self._write(batch, settlements)
+                async with self._alone_slots:
+                    return await self._write(batch, settlements)
             except NotReady as error:
                 if isinstance(error, Busy) and not patient:
                     raise
@@ -223,6 +231,10 @@ class Deliverer:
                 task.cancel()
             async with asyncio.timeout(_SETTLE_PAUSE_SECONDS_MAX):
                 await self._idle.wait()
+        finally:
+            # What somebody still holds is left to its lease: this process ends.
+            for task in list(self._alone):
+                task.cancel()
 
 
 def _word(outcome: Outcome) -> str:

@@ -17,6 +17,7 @@ from app.engine.inspect import (
     oldest_queued_seconds,
 )
 from app.engine.sweep import Swept, sweep_messages, sweep_turns
+from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, queue_topic
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,10 @@ class Sweeper:
         self._passes = 0
 
     async def tick(self) -> float:
-        """Do the chores there are; raises the first failure after all were tried."""
+        """Do the chores there are; raises the first that failed as a whole, after all were tried.
+
+        A row that cannot be swept is logged and counted: a pass that did all it could is a finished one.
+        """
         chores: dict[str, Callable[[], Awaitable[int]]] = {
             "turns": self._sweep_turns,
             "messages": self._sweep_messages,
@@ -44,17 +48,19 @@ class Sweeper:
         for chore in await find_chores(self._core.pool):
             try:
                 await self._in_batches(chores[chore])
+            except Busy:
+                log.warning("held by somebody else", extra={"loop": chore})
             except NotReady:
                 raise
             except Exception as error:
                 # The other chores are done first.
                 log.exception("a chore failed", extra={"loop": chore})
                 failed = error
-        if failed is not None:
-            raise failed
         if self._passes % GAUGES_EVERY_PASSES == 0:
             await self._measure()
         self._passes += 1
+        if failed is not None:
+            raise failed
         return self._core.settings.sweep.interval_seconds
 
     async def _in_batches(self, chore: Callable[[], Awaitable[int]]) -> None:
@@ -73,7 +79,7 @@ class Sweeper:
         self._note("turn", swept)
         if swept.states:
             self._core.wakes.tell(*map(queue_topic, self._core.settings.queues))
-        return self._done(swept.found, swept.failed)
+        return self._done("turn", swept.found, swept.failed)
 
     async def _sweep_messages(self) -> int:
         swept = await sweep_messages(
@@ -85,12 +91,12 @@ class Sweeper:
         self._note("message", swept)
         if swept.states:
             self._core.wakes.tell(OUTBOX)
-        return self._done(swept.found, swept.failed)
+        return self._done("message", swept.found, swept.failed)
 
     async def _due(self) -> int:
         queues, failed = await due(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
-        return self._done(len(queues) + len(failed), failed)
+        return self._done("due", len(queues) + len(failed), failed)
 
     def _note(self, kind: str, swept: Swept) -> None:
         for state, count in swept.states.items():
@@ -98,11 +104,14 @@ class Sweeper:
         if swept.states:
             log.warning("swept", extra={"reason": kind, "count": sum(swept.states.values())})
 
-    def _done(self, found: int, failed: Sequence[Exception]) -> int:
-        """How many were found; raises what failed, since asking again at once would find the same."""
-        if failed:
-            raise failed[0]
-        return found
+    def _done(self, kind: str, found: int, failed: Sequence[Exception]) -> int:
+        """How many were found; none where some failed, since asking again at once would find the same."""
+        if not failed:
+            return found
+        self._core.metrics.swept.labels(kind, "failed").inc(len(failed))
+        fields = {"loop": kind, "count": len(failed), "error": type(failed[0]).__name__}
+        log.error("some could not be swept", extra=fields, exc_info=failed[0])
+        return 0
 
     async def _forget(self) -> int:
         return await forget_requests(self._core.pool, rows_max=self._core.settings.sweep.batch_max)

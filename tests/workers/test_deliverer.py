@@ -317,3 +317,18 @@ async def test_a_secret_that_is_not_there_is_told_when_the_core_opens(
         record for record in caplog.records if "a secret is not there" in record.getMessage()
     ]
     assert PlainLines().format(told).endswith("(destination crm, pointer env:NO_SUCH_SECRET)")
+
+
+async def test_a_drain_ends_although_somebody_holds_what_is_to_be_settled(
+    sink: Sink, opening: OpenCore, receiver: Receiver, clock: Clock
+) -> None:
+    turn, _ = await sink.sealed("a", draft("hello"))
+    opened = opening({"crm": destination(receiver)}, database={"lock_timeout_ms": 20})
+    async with opened as core, clock.admin.transaction(), asyncio.timeout(15):
+        await clock.admin.execute("select from sink.turn where id = $1 for update", turn)
+        async with delivering(core) as deliverer:
+            await deliverer.tick()
+            await receiver.wait_for(1)
+            with pytest.raises(TimeoutError):
+                await deliverer.drain(seconds=0.05)
+    assert await sink.states(turn) == ["sending"]
