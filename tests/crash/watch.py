@@ -5,7 +5,6 @@ import pkgutil
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import app.engine
@@ -124,24 +123,23 @@ class WatchedTransaction:
     link: WatchedLink
     inner: "Transaction"
 
-    async def __aenter__(self) -> None:
+    async def start(self) -> None:
+        """As a transaction does."""
         connection = self.link.connection
-        await self.link.pool.step(BEGIN, connection, self.inner.__aenter__, commits=False)
+        await self.link.pool.step(BEGIN, connection, self.inner.start, commits=False)
         self.link.inside, self.link.has_written = True, False
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def commit(self) -> None:
+        """As a transaction does."""
+        await self._end(COMMIT, self.inner.commit, commits=self.link.has_written)
+
+    async def rollback(self) -> None:
+        """As a transaction does."""
+        await self._end(ROLLBACK, self.inner.rollback, commits=False)
+
+    async def _end(self, name: str, end: Callable[[], Awaitable[None]], *, commits: bool) -> None:
         self.link.inside = False
-        await self.link.pool.step(
-            COMMIT if kind is None else ROLLBACK,
-            self.link.connection,
-            lambda: self.inner.__aexit__(kind, error, trace),
-            commits=kind is None and self.link.has_written,
-        )
+        await self.link.pool.step(name, self.link.connection, end, commits=commits)
 
 
 @dataclass(slots=True)
