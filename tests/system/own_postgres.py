@@ -7,8 +7,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
@@ -18,6 +19,7 @@ from app.dev.child import Runner, spawn, stop
 from app.dev.postgres import EmbeddedPostgres
 
 START_SECONDS_MAX = 30.0
+ORPHAN_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 
 
@@ -30,11 +32,22 @@ class OwnPostgres:
     runner: Runner
     log: Path
     server: "subprocess.Popen[bytes] | None" = None
+    orphans: list[int] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Start it and wait until it answers. What a killed one left in memory may keep it from starting at first."""
+        """Start it and wait until it answers.
+
+        A backend of a killed one that is busy with a long query sees only at its end that its server is gone, and until
+        then no other can start. It is waited for a moment, and then killed like its server was.
+        """
+        patient_until = time.monotonic() + ORPHAN_SECONDS_MAX
         async with asyncio.timeout(START_SECONDS_MAX):
             while True:
+                if self.orphans and time.monotonic() > patient_until:
+                    for pid in self.orphans:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+                    self.orphans.clear()
                 if self.server is None or self.server.poll() is not None:
                     self.server = spawn(
                         self.command, runner=self.runner, log=self.log, dies_with=signal.SIGINT
@@ -50,6 +63,9 @@ class OwnPostgres:
     async def kill(self) -> None:
         """SIGKILL the postmaster: its children end because it did."""
         assert self.server is not None
+        pid = self.server.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        self.orphans = [int(child) for child in children.split()]
         self.server.kill()
         await asyncio.to_thread(self.server.wait)
 
