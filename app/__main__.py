@@ -45,8 +45,12 @@ def _run(work: Coroutine[object, object, None]) -> int:
 
     try:
         uvloop.run(work)
-    except* SinksweepError as group:
-        error = _first(group)
+    except BaseExceptionGroup as group:
+        # What else broke at the same moment broke because of it.
+        expected = group.subgroup(SinksweepError)
+        if expected is None:
+            raise
+        error = _first(expected)
         raise error from error.__cause__
     return 0
 
