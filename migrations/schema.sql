@@ -6,9 +6,31 @@ CREATE FUNCTION sink.now() RETURNS timestamp with time zone
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$select statement_timestamp()$$;
 
+CREATE FUNCTION sink.purge_events(turns uuid[]) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog'
+    AS $$
+    with gone as (
+        delete from sink.event as e
+        where
+            e.turn = any(turns)
+            and not exists (select from sink.turn as t where t.id = e.turn)
+        returning 1
+    )
+
+    select count(*) from gone
+$$;
+
 CREATE TABLE sink.alembic_version (
     version_num character varying(32) NOT NULL
 );
+
+CREATE TABLE sink.allowance (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    tokens double precision NOT NULL,
+    tokens_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE sink.api_key (
     id text NOT NULL COLLATE pg_catalog."C",
@@ -59,6 +81,23 @@ CREATE TABLE sink.delivery_lane (
     tail bigint NOT NULL
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02');
+
+CREATE TABLE sink.destination (
+    name text NOT NULL COLLATE pg_catalog."C",
+    sending integer DEFAULT 0 NOT NULL,
+    tokens double precision DEFAULT 0 NOT NULL,
+    tokens_at timestamp with time zone,
+    breaker text DEFAULT 'closed'::text NOT NULL COLLATE pg_catalog."C",
+    failures integer DEFAULT 0 NOT NULL,
+    openings integer DEFAULT 0 NOT NULL,
+    opened_at timestamp with time zone,
+    probe_at timestamp with time zone,
+    reason text,
+    CONSTRAINT breaker_known CHECK ((breaker = ANY (ARRAY['closed'::text, 'open'::text, 'probing'::text, 'disabled'::text]))),
+    CONSTRAINT opened_unless_closed CHECK (((breaker = 'closed'::text) = (opened_at IS NULL))),
+    CONSTRAINT sending_counts CHECK ((sending >= 0))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE sink.event (
     id bigint NOT NULL,
@@ -135,6 +174,28 @@ CREATE TABLE sink.loopback (
     times integer NOT NULL
 );
 
+CREATE TABLE sink.operation (
+    id uuid NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    verb text NOT NULL COLLATE pg_catalog."C",
+    filter jsonb NOT NULL,
+    queues text[],
+    reason text,
+    state text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    ended_at timestamp with time zone,
+    last_id uuid,
+    until_id uuid NOT NULL,
+    found bigint DEFAULT 0 NOT NULL,
+    changed bigint DEFAULT 0 NOT NULL,
+    refused bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT ended_at_end CHECK (((state = 'running'::text) = (ended_at IS NULL))),
+    CONSTRAINT kind_known CHECK ((kind = ANY (ARRAY['turn'::text, 'message'::text]))),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'cancelled'::text])))
+);
+
 CREATE TABLE sink.outbox (
     id uuid NOT NULL,
     turn uuid NOT NULL,
@@ -160,6 +221,7 @@ CREATE TABLE sink.outbox (
     cancel_asked boolean DEFAULT false NOT NULL,
     delivered_at timestamp with time zone,
     receipt text,
+    strict boolean DEFAULT false NOT NULL,
     CONSTRAINT attempt_while_sending CHECK (((state = 'sending'::text) = (attempt_id IS NOT NULL))),
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (attempts_used <= attempts))),
     CONSTRAINT blocked_while_pending CHECK (((blocked_by IS NULL) OR (state = 'pending'::text))),
@@ -186,6 +248,33 @@ CREATE TABLE sink.outbox_payload (
     CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32))
 );
 
+CREATE TABLE sink.pause (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone NOT NULL,
+    paused_by text NOT NULL,
+    reason text,
+    CONSTRAINT all_has_no_name CHECK (((kind = 'all'::text) = (name = ''::text))),
+    CONSTRAINT kind_known CHECK ((kind = ANY (ARRAY['all'::text, 'queue'::text, 'source'::text, 'destination'::text])))
+);
+
+CREATE TABLE sink.standstill (
+    destination text NOT NULL COLLATE pg_catalog."C",
+    cause text NOT NULL COLLATE pg_catalog."C",
+    began_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT cause_known CHECK ((cause = ANY (ARRAY['pause'::text, 'breaker'::text])))
+);
+
+CREATE TABLE sink.tombstone (
+    id uuid NOT NULL,
+    turn uuid NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL COLLATE pg_catalog."C",
+    purged_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE sink.turn (
     id uuid NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
@@ -206,6 +295,7 @@ CREATE TABLE sink.turn (
     payload_hash bytea,
     inbound_count integer DEFAULT 1 NOT NULL,
     input_bytes bigint NOT NULL,
+    ages_from timestamp with time zone,
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (releases >= 0) AND (attempt >= attempts_used))),
     CONSTRAINT ended_with_reason CHECK (((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) = (reason IS NOT NULL))),
     CONSTRAINT lane_place CHECK (
@@ -224,6 +314,9 @@ WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze
 ALTER TABLE ONLY sink.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 
+ALTER TABLE ONLY sink.allowance
+    ADD CONSTRAINT allowance_pkey PRIMARY KEY (queue);
+
 ALTER TABLE ONLY sink.api_key
     ADD CONSTRAINT api_key_pkey PRIMARY KEY (id);
 
@@ -235,6 +328,9 @@ ALTER TABLE ONLY sink.claim_request
 
 ALTER TABLE ONLY sink.delivery_lane
     ADD CONSTRAINT delivery_lane_pkey PRIMARY KEY (queue, conversation, destination);
+
+ALTER TABLE ONLY sink.destination
+    ADD CONSTRAINT destination_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY sink.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
@@ -251,11 +347,23 @@ ALTER TABLE ONLY sink.lane
 ALTER TABLE ONLY sink.loopback
     ADD CONSTRAINT loopback_pkey PRIMARY KEY (key);
 
+ALTER TABLE ONLY sink.operation
+    ADD CONSTRAINT operation_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY sink.outbox_payload
     ADD CONSTRAINT outbox_payload_pkey PRIMARY KEY (message);
 
 ALTER TABLE ONLY sink.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.pause
+    ADD CONSTRAINT pause_pkey PRIMARY KEY (kind, name);
+
+ALTER TABLE ONLY sink.standstill
+    ADD CONSTRAINT standstill_pkey PRIMARY KEY (destination, cause, began_at);
+
+ALTER TABLE ONLY sink.tombstone
+    ADD CONSTRAINT tombstone_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY sink.turn
     ADD CONSTRAINT turn_pkey PRIMARY KEY (id);
@@ -266,9 +374,15 @@ CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at)
 
 CREATE INDEX event_turn ON sink.event USING btree (turn, id);
 
+CREATE INDEX idempotency_key_expiry ON sink.idempotency_key USING brin (expires_at) WITH (pages_per_range='32', autosummarize='on');
+
+CREATE INDEX inbound_conversation ON sink.inbound USING btree (queue, conversation, id) WHERE (conversation IS NOT NULL);
+
 CREATE INDEX inbound_turn ON sink.inbound USING btree (turn);
 
 CREATE INDEX loopback_recent ON sink.loopback USING btree (last_at DESC);
+
+CREATE INDEX operation_running ON sink.operation USING btree (id) WHERE (state = 'running'::text);
 
 CREATE INDEX outbox_blocked ON sink.outbox USING btree (blocked_by) WHERE (blocked_by IS NOT NULL);
 
@@ -280,6 +394,12 @@ CREATE INDEX outbox_sending ON sink.outbox USING btree (lease_expires_at, id) WH
 
 CREATE UNIQUE INDEX outbox_set ON sink.outbox USING btree (turn, seal, "position");
 
+CREATE INDEX outbox_troubled ON sink.outbox USING btree (state, destination, id) WHERE (state = ANY (ARRAY['dead'::text, 'unknown'::text, 'cancelled'::text]));
+
+CREATE UNIQUE INDEX standstill_now ON sink.standstill USING btree (destination, cause) WHERE (ended_at IS NULL);
+
+CREATE INDEX tombstone_expiry ON sink.tombstone USING btree (expires_at);
+
 CREATE UNIQUE INDEX turn_lane_head ON sink.turn USING btree (queue, conversation) WHERE ((state = ANY (ARRAY['queued'::text, 'processing'::text])) AND (conversation IS NOT NULL));
 
 CREATE INDEX turn_processing ON sink.turn USING btree (lease_expires_at, id) WHERE (state = 'processing'::text);
@@ -288,13 +408,22 @@ CREATE INDEX turn_queued ON sink.turn USING btree (queue, priority DESC, due_at,
 
 CREATE INDEX turn_scheduled ON sink.turn USING btree (due_at, id) WHERE (state = 'scheduled'::text);
 
+CREATE INDEX turn_sealed ON sink.turn USING btree (queue, id) WHERE (state = 'sealed'::text);
+
+CREATE INDEX turn_troubled ON sink.turn USING btree (state, queue, id) WHERE (state = ANY (ARRAY['failed'::text, 'undelivered'::text, 'cancelled'::text]));
+
 CREATE INDEX turn_waiting ON sink.turn USING btree (queue, conversation, lane_seq) WHERE (state = 'waiting'::text);
 
 GRANT USAGE ON SCHEMA sink TO sinksweep_app;
 
 GRANT ALL ON FUNCTION sink.now() TO sinksweep_app;
 
+REVOKE ALL ON FUNCTION sink.purge_events(turns uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION sink.purge_events(turns uuid[]) TO sinksweep_app;
+
 GRANT SELECT ON TABLE sink.alembic_version TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.allowance TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.api_key TO sinksweep_app;
 
@@ -303,6 +432,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.attempt TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.claim_request TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.delivery_lane TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.destination TO sinksweep_app;
 
 GRANT SELECT,INSERT ON TABLE sink.event TO sinksweep_app;
 
@@ -314,8 +445,16 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.lane TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.loopback TO sinksweep_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.operation TO sinksweep_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox_payload TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.pause TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.standstill TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.tombstone TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.turn TO sinksweep_app;

@@ -33,17 +33,23 @@ MIGRATE = (
 
 TABLES = {
     "alembic_version",
+    "allowance",
     "api_key",
     "attempt",
     "claim_request",
     "delivery_lane",
+    "destination",
     "event",
     "idempotency_key",
     "inbound",
     "lane",
     "loopback",
+    "operation",
     "outbox",
     "outbox_payload",
+    "pause",
+    "standstill",
+    "tombstone",
     "turn",
 }
 
