@@ -60,6 +60,7 @@ async def judge(run: "Run", *, seed: int, seconds: float) -> Report:
         agents_lost=sum(agent.deaths for agent in stage.agents),
         replica_starts=sum(replica.starts for replica in stage.replicas),
         replica_refusals=sum(replica.refusals for replica in stage.replicas),
+        cut_looks=run.cut_looks,
     )
     return Report(seed, figures, violations)
 

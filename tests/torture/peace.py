@@ -23,6 +23,9 @@ BUSY = 'sinksweep_pool_connections{state="busy"}'
 async def heal(run: Run) -> None:
     """No fault from here on: every way is open, everybody runs and behaves."""
     stage = run.stage
+    async with stage.postgres_busy:
+        # Whoever was to bring it back may have been cut off by the end of the faults.
+        await stage.postgres.start()
     stage.receivers.obliging = True
     (stage.folder / "obey").touch()
     for proxy in (*stage.ways.values(), *(replica.proxy for replica in stage.replicas)):

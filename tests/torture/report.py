@@ -32,6 +32,7 @@ class Figures:
     agents_lost: int
     replica_starts: int
     replica_refusals: int
+    cut_looks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Report:
         yield f"replicas started {f.replica_starts} times, refused to start {f.replica_refusals} times"
         yield f"agents lost {f.agents_lost}; operators {_spelled(f.operators)}"
         yield f"receivers {_spelled(f.moods)}"
-        yield f"cut {_spelled(f.snags)}"
+        yield f"cut {_spelled(f.snags)}; looks at the rules that took too long {f.cut_looks}"
         yield f"faults {sum(f.faults.values())} of {len(f.faults)} kinds; recovery {_times(every)}"
         for kind, count in sorted(f.faults.items()):
             yield f"  {count:6} {kind:<40} {_times(f.recoveries.get(kind, ()))}"
