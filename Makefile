@@ -27,7 +27,7 @@ ifneq ($(strip $(shell $(PY) -I -c 'print(open("$(STAMP)").read())' 2>/dev/null)
 MOVED := moved
 endif
 
-.PHONY: help run demo test torture check fix lock schema clean moved
+.PHONY: help run demo test torture bench check fix lock schema clean moved
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -48,6 +48,11 @@ test: $(STAMP) ## Everything that proves it
 torture: $(STAMP) ## Break everything for two minutes, or as long as ARGS says, then judge
 	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; \
 	  exec $(PY) -m tests.torture $(ARGS)
+
+# On a machine that does nothing else: make bench ARGS="--quick"
+bench: $(STAMP) ## The figures, beside what Postgres itself can do: under twelve minutes
+	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; \
+	  exec $(PY) -m tests.bench $(ARGS)
 
 # Every stage runs, whatever the others found.
 check: $(STAMP) ## Format, lint, types, architecture, SQL, migrations

@@ -18,12 +18,14 @@ from pydantic import BaseModel, ValidationError
 
 from app import VERSION
 from app.channels import AnyChannel, Draft, Outgoing, Wire, discover
+from app.domain.breaker import BreakerPolicy
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
-from app.domain.model import DeliveryPolicy, Taken, TurnPolicy
+from app.domain.model import API_SOURCE, DeliveryPolicy, Taken, TurnPolicy
 from app.domain.outcome import Outcome
-from app.engine.database import DatabaseOptions, open_pool
+from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
+from app.engine.purge import Windows
 from app.engine.wake import Wakes
 from app.settings import (
     Destination,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+DAY_SECONDS = 86_400
 
 
 class InvalidConfiguration(SinksweepError):
@@ -67,6 +71,12 @@ class Route:
             age_seconds_max=self.settings.age_seconds_max,
             backoff_seconds=self.settings.backoff_seconds,
             backoff_seconds_max=self.settings.backoff_seconds_max,
+            on_unknown=self.settings.on_unknown,
+            breaker=BreakerPolicy(
+                failures=self.settings.breaker_failures,
+                seconds=self.settings.breaker_seconds,
+                seconds_max=self.settings.breaker_seconds_max,
+            ),
         )
 
     def check(self, draft: Draft) -> None:
@@ -123,7 +133,10 @@ class Core:
     """What every entry point shares."""
 
     settings: Settings
+    # `urgent` is the same pool with its reserve: for what must go through however many others wait.
     pool: "Pool"
+    urgent: "Pool"
+    pool_watch: PoolWatch
     wakes: Wakes
     routes: Mapping[str, Route]
     wire: Wire
@@ -133,16 +146,31 @@ class Core:
     draining: Draining
     # When each loop last finished a pass, on the monotonic clock, and how old that may get.
     passes: dict[str, tuple[float, float]] = field(default_factory=dict)
+    # What open rows name and nobody configured here, by kind.
+    unconfigured: dict[str, list[str]] = field(default_factory=dict)
 
     # The policy of each configured queue, and of each configured destination.
     turn_policies: Mapping[str, TurnPolicy] = field(init=False)
     delivery_policies: Mapping[str, DeliveryPolicy] = field(init=False)
+
+    def queue_label(self, queue: str) -> str:
+        """A queue as metrics know it: those that are not configured here are all one, without a name."""
+        return queue if queue in self.settings.queues else ""
 
     def __post_init__(self) -> None:
         """Settings never change: neither do the policies that follow from them."""
         object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
         policies = {name: route.policy for name, route in self.routes.items()}
         object.__setattr__(self, "delivery_policies", policies)
+
+    @property
+    def configured(self) -> Mapping[str, frozenset[str]]:
+        """The names that are configured here, by kind: `queue`, `source` and `destination`."""
+        return {
+            "queue": frozenset(self.settings.queues),
+            "source": frozenset({API_SOURCE}),
+            "destination": frozenset(self.routes),
+        }
 
 
 def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
@@ -157,19 +185,36 @@ def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
     }
 
 
+def retention_windows(settings: Settings) -> Windows:
+    """How long what has ended is kept."""
+    retention = settings.retention
+    return Windows(
+        turns_seconds=retention.turns_days * DAY_SECONDS,
+        failed_seconds=retention.failed_days * DAY_SECONDS,
+        tombstone_seconds=retention.tombstone_days * DAY_SECONDS,
+        key_seconds=settings.keys.idempotency_days * DAY_SECONDS,
+    )
+
+
 def database_options(settings: Settings) -> DatabaseOptions:
     """How to connect; raises `InvalidConfiguration` without a URL."""
     if settings.database_url is None:
         message = "database_url: set DATABASE_URL, or start `sinksweep dev`, which brings its own"
         raise InvalidConfiguration(message)
+    direct = settings.database.direct_url
     return DatabaseOptions(
         url=settings.database_url.get_secret_value(),
         role=settings.database.role,
         pool_max=settings.database.pool_max,
+        reserved_connections=settings.database.reserved_connections,
+        acquire_seconds_max=settings.database.acquire_seconds_max,
         connect_seconds=settings.database.connect_seconds,
         statement_timeout_ms=settings.database.statement_timeout_ms,
         lock_timeout_ms=settings.database.lock_timeout_ms,
         command_seconds_max=settings.database.command_seconds_max,
+        pooled=settings.database.pooler == "transaction",
+        keeps_statements=settings.database.pooler_keeps_statements,
+        direct_url=None if direct is None else direct.get_secret_value(),
     )
 
 
@@ -226,9 +271,13 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
     routes = build_routes(settings)
     _warn_of_secrets(routes)
     async with contextlib.AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(
-            open_pool(options, application_name=application_name)
+        metrics = build_metrics()
+        watch = PoolWatch(acquired=metrics.pool_acquire_seconds.observe)
+        pool, urgent = await stack.enter_async_context(
+            open_shares(options, application_name=application_name, watch=watch)
         )
+        wakes = Wakes(options)
+        wakes.on_connected, wakes.on_heard = metrics.wakes_connected.inc, metrics.wakes_heard.inc
         concurrency = [route.settings.concurrency_max for route in routes.values()]
         client = await stack.enter_async_context(
             GuardedClient(
@@ -240,10 +289,12 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
         yield Core(
             settings=settings,
             pool=pool,
-            wakes=Wakes(options),
+            urgent=urgent,
+            pool_watch=watch,
+            wakes=wakes,
             routes=routes,
             wire=Wire(http=client, store=partial(_store, pool)),
-            metrics=build_metrics(),
+            metrics=metrics,
             ids=IdFactory(milliseconds=_unix_milliseconds, random_bytes=os.urandom),
             jitter=random.Random(secrets.randbits(64)),
             draining=Draining(),

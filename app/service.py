@@ -12,24 +12,28 @@ import signal
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 
 import uvicorn
 
 from app.api.application import build_application
 from app.api.protocol import protocol_with
-from app.core import Core
+from app.core import Core, database_options
 from app.domain.errors import NotReady, SinksweepError
+from app.engine.pooler import check_pooler, refusal
 from app.engine.schema import check_schema, undurable
 from app.engine.wake import OUTBOX
 from app.workers.deliverer import Deliverer
 from app.workers.loop import Loop, run_loop
+from app.workers.names import Names
+from app.workers.purger import Purger
+from app.workers.resender import Resender
 from app.workers.sweeper import Sweeper
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 2048
-KEEP_ALIVE_SECONDS = 75
 START_SECONDS_MAX = 5.0
 START_PAUSE_SECONDS = 0.5
 # Files that a process has open beside its connections.
@@ -110,11 +114,15 @@ async def check_database(core: Core) -> None:
 
 async def _when_there(core: Core) -> list[str]:
     until = time.monotonic() + START_SECONDS_MAX
+    options = database_options(core.settings)
     while True:
         try:
+            await check_pooler(options)
             await check_schema(core.pool)
             return await undurable(core.pool)
-        except NotReady:
+        except NotReady as error:
+            if refused := refusal(error.__cause__):
+                raise refused from error
             if time.monotonic() > until:
                 raise
             log.info("waiting for the database")
@@ -147,13 +155,15 @@ async def _run_roles(
     running: asyncio.TaskGroup,
     when_ready: Callable[[], None],
 ) -> None:
-    server = _Server(_server_configuration(core, roles))
+    server = _Server(_server_configuration(core, roles, running))
     log.info("serving %s at %s", ", ".join(sorted(roles)), url_of(listener))
     serving = running.create_task(server.serve(sockets=[listener]))
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(_comparing(core, running))
         if Role.SWEEP in roles:
             await stack.enter_async_context(_sweeping(core, running))
         if Role.DELIVER in roles:
+            await stack.enter_async_context(_resending(core, running))
             await stack.enter_async_context(_delivering(core, running))
         while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag only
             await asyncio.sleep(0.005)
@@ -174,11 +184,33 @@ async def _close(server: uvicorn.Server, delay_seconds: float) -> None:
     server.should_exit = True
 
 
+def _through_the_reserve(core: Core) -> Core:
+    """For loops, which are few: a crowd of callers must not keep them from what is promised."""
+    return replace(core, pool=core.urgent)
+
+
+@contextlib.asynccontextmanager
+async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    """Every replica has a configuration of its own, whatever it does."""
+    stop, names = asyncio.Event(), Names(_through_the_reserve(core))
+    loop = Loop("names", names.tick, names.rest_seconds)
+    running.create_task(run_loop(loop, core=core, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+
+
 @contextlib.asynccontextmanager
 async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    loop = Loop("sweep", Sweeper(core).tick, core.settings.sweep.interval_seconds)
+    loop = Loop(
+        "sweep", Sweeper(_through_the_reserve(core)).tick, core.settings.sweep.interval_seconds
+    )
     running.create_task(run_loop(loop, core=core, stop=stop))
+    # Nobody waits for it: it has no part in the reserve.
+    purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
+    running.create_task(run_loop(purge, core=core, stop=stop))
     try:
         yield
     finally:
@@ -188,7 +220,7 @@ async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[No
 @contextlib.asynccontextmanager
 async def _delivering(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop_taking, seconds = asyncio.Event(), core.settings.server.drain_seconds
-    deliverer = Deliverer(core, running)
+    deliverer = Deliverer(_through_the_reserve(core), running)
     with core.wakes.waiting(OUTBOX) as woken:
         take = Loop("deliver", deliverer.tick, core.settings.delivery.poll_seconds, woken)
         running.create_task(run_loop(take, core=core, stop=stop_taking))
@@ -204,16 +236,32 @@ async def _delivering(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[
             settling.cancel()
 
 
+@contextlib.asynccontextmanager
+async def _resending(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    stop = asyncio.Event()
+    resender = Resender(core, running)
+    loop = Loop("resend", resender.tick, core.settings.delivery.poll_seconds)
+    running.create_task(run_loop(loop, core=core, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await resender.drain()
+
+
 async def _settle(deliverer: Deliverer) -> None:
     while True:
         await deliverer.settle_ended()
 
 
-def _server_configuration(core: Core, roles: frozenset[Role]) -> uvicorn.Config:
+def _server_configuration(
+    core: Core, roles: frozenset[Role], running: asyncio.TaskGroup
+) -> uvicorn.Config:
     return uvicorn.Config(
-        build_application(core, api=Role.API in roles),
+        build_application(core, tasks=running, api=Role.API in roles),
         http=protocol_with(
             header_seconds_max=core.settings.limits.header_seconds_max,
+            answer_seconds_max=core.settings.limits.answer_seconds_max,
             connections_max=core.settings.server.connections_max,
         ),
         loop="none",
@@ -225,7 +273,7 @@ def _server_configuration(core: Core, roles: frozenset[Role]) -> uvicorn.Config:
         date_header=True,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=core.settings.server.keep_alive_seconds,
         timeout_graceful_shutdown=max(1, int(core.settings.server.drain_seconds)),
     )
 

@@ -3,12 +3,32 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
+from app import VERSION
+
+# Answers and commits, up to half a minute.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+# Turns and messages, which may wait for a person: up to a day.
+_LONG_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0, 86_400.0)
+
+# What agents may report that is counted: a name of their own each time must not become a series each time.
+USAGE_FIELDS = ("calls", "tokens", "input_tokens", "output_tokens", "money", "wall_seconds")
 
 # How far a log line follows an error into its cause.
 FRAMES_MAX = 30
@@ -18,9 +38,11 @@ FIELDS = (
     "loop",
     "error",
     "queue",
+    "source",
     "destination",
     "turn",
     "message_id",
+    "operation",
     "attempt",
     "outcome",
     "pointer",
@@ -40,24 +62,51 @@ class Metrics:
     requests: Counter
     request_seconds: Histogram
     accepts: Counter
+    claims: Counter
     claimed: Counter
     seals: Counter
+    settled: Counter
+    accept_to_claim_seconds: Histogram
+    claim_to_seal_seconds: Histogram
+    seal_to_replied_seconds: Histogram
+    accept_to_replied_seconds: Histogram
     leases_lost: Counter
+    wasted: Counter
     swept: Counter
+    purged: Counter
     attempts: Counter
     attempt_seconds: Histogram
     facts: Counter
     sending: Gauge
+    limited: Counter
+    breaker_openings: Counter
+    breaker: Gauge
+    sending_everywhere: Gauge
+    drifted: Counter
     passes: Counter
     pass_age_seconds: Gauge
+    pass_seconds: Histogram
+    turns: Gauge
+    oldest_turn_seconds: Gauge
+    messages: Gauge
     oldest_queued_seconds: Gauge
     oldest_pending_seconds: Gauge
+    unconfigured: Gauge
+    paused: Gauge
     pool_connections: Gauge
+    pool_connections_max: Gauge
+    pool_waiting: Gauge
+    pool_acquire_seconds: Histogram
     wakes_listening: Gauge
+    wakes_connected: Counter
+    wakes_heard: Counter
+    clock_ahead_seconds: Gauge
 
 
 def build_metrics() -> Metrics:
     """A registry of its own, so that two services in one process do not mix."""
+    # Of no use to anybody, and as many series again.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
 
     def counter(name: str, text: str, *labels: str) -> Counter:
@@ -66,33 +115,93 @@ def build_metrics() -> Metrics:
     def gauge(name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"sinksweep_{name}", text, labels, registry=registry)
 
-    def seconds(name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"sinksweep_{name}", text, labels, registry=registry, buckets=_SECONDS)
+    def seconds(name: str, text: str, *labels: str, long: bool = False) -> Histogram:
+        buckets = _LONG_SECONDS if long else _SECONDS
+        return Histogram(f"sinksweep_{name}", text, labels, registry=registry, buckets=buckets)
 
+    Info("sinksweep_build", "Which version this is.", registry=registry).info({"version": VERSION})
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
     return Metrics(
         registry=registry,
         requests=counter("http_requests", "Requests answered.", "route", "status"),
         request_seconds=seconds("http_request_seconds", "Time to answer, waits included.", "route"),
         accepts=counter("accepts", "Inbound by what their key said.", "queue", "result"),
+        claims=counter("claims", "Claims answered, with turns or without.", "queue", "result"),
         claimed=counter("turns_claimed", "Turns given to agents.", "queue"),
         seals=counter("seals", "Seals by what became of them.", "queue", "result"),
+        settled=counter(
+            "turns_settled", "Turns that their messages moved, by where to.", "queue", "state"
+        ),
+        accept_to_claim_seconds=seconds(
+            "accept_to_claim_seconds", "From input to its first claim.", "queue", long=True
+        ),
+        claim_to_seal_seconds=seconds(
+            "claim_to_seal_seconds", "From a claim to its seal.", "queue", long=True
+        ),
+        seal_to_replied_seconds=seconds(
+            "seal_to_replied_seconds", "From a seal to the last confirmation.", "queue", long=True
+        ),
+        accept_to_replied_seconds=seconds(
+            "accept_to_replied_seconds", "From input to the last confirmation.", "queue", long=True
+        ),
         leases_lost=counter("leases_lost", "Calls refused because their lease was lost.", "reason"),
+        wasted=counter("wasted_usage", "Usage of attempts that came to nothing.", "field"),
         swept=counter("swept", "What the sweep put back or ended.", "kind", "state"),
+        purged=counter("purged", "Rows removed after their time.", "kind"),
         attempts=counter("delivery_attempts", "Attempts by outcome.", "destination", "outcome"),
         attempt_seconds=seconds("delivery_attempt_seconds", "Time of an attempt.", "destination"),
         facts=counter("delivery_facts", "Deliveries recorded after their lease was lost."),
         sending=gauge("deliveries_in_flight", "Attempts that run now.", "destination"),
+        limited=counter(
+            "takes_limited", "Takes that a limit let no more pass.", "destination", "limit"
+        ),
+        breaker_openings=counter(
+            "breaker_openings", "Breakers that opened, and why.", "destination", "reason"
+        ),
+        breaker=gauge("breaker", "1 for the state of a breaker.", "destination", "state"),
+        sending_everywhere=gauge(
+            "destination_sending", "Messages that all workers are sending.", "destination"
+        ),
+        drifted=counter("destinations_recounted", "Counts of what is sent that were wrong."),
         passes=counter("loop_passes", "Passes of the background loops.", "loop", "result"),
         pass_age_seconds=gauge("loop_pass_age_seconds", "Since the last finished pass.", "loop"),
+        pass_seconds=seconds("loop_pass_seconds", "Time of a pass.", "loop"),
+        turns=gauge("turns", "Turns by open state, counted to 1000.", "queue", "state"),
+        oldest_turn_seconds=gauge(
+            "oldest_turn_age_seconds", "Since the oldest turn of a state came.", "queue", "state"
+        ),
+        messages=gauge(
+            "messages", "Messages by open state, counted to 1000.", "destination", "state"
+        ),
         oldest_queued_seconds=gauge(
             "oldest_queued_age_seconds", "How long the next turn has been due.", "queue"
         ),
         oldest_pending_seconds=gauge(
             "oldest_pending_age_seconds", "How long the next message has been due.", "destination"
         ),
+        unconfigured=gauge(
+            "unconfigured_names", "Names in open rows that are not configured here.", "kind"
+        ),
+        paused=gauge("paused", "What people have paused.", "kind"),
         pool_connections=gauge("pool_connections", "Database connections.", "state"),
+        pool_connections_max=gauge("pool_connections_max", "How many there may be."),
+        pool_waiting=gauge("pool_waiting", "Who waits for a database connection."),
+        pool_acquire_seconds=seconds("pool_acquire_seconds", "Time to get a connection."),
         wakes_listening=gauge("wakeups_listening", "1 while other processes are heard."),
+        wakes_connected=counter("wakeups_connections", "Connections made to hear the others."),
+        wakes_heard=counter("wakeups_heard", "Notifications of other processes."),
+        clock_ahead_seconds=gauge(
+            "clock_ahead_seconds", "How far this clock is ahead of the database's."
+        ),
     )
+
+
+def count_wasted(metrics: Metrics, usage: Mapping[str, Decimal]) -> None:
+    """Count what an attempt had used, where that came to nothing."""
+    for name, total in usage.items():
+        if name in USAGE_FIELDS:
+            metrics.wasted.labels(name).inc(float(total))
 
 
 class JsonLines(logging.Formatter):

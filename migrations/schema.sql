@@ -150,6 +150,7 @@ CREATE TABLE sink.inbound (
     strict_json boolean NOT NULL,
     reply bytea,
     reply_expires_at timestamp with time zone,
+    key_expires_at timestamp with time zone,
     CONSTRAINT reply_expires CHECK (((reply IS NULL) = (reply_expires_at IS NULL)))
 );
 
@@ -222,6 +223,7 @@ CREATE TABLE sink.outbox (
     delivered_at timestamp with time zone,
     receipt text,
     strict boolean DEFAULT false NOT NULL,
+    hold_unknown boolean DEFAULT false NOT NULL,
     CONSTRAINT attempt_while_sending CHECK (((state = 'sending'::text) = (attempt_id IS NOT NULL))),
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (attempts_used <= attempts))),
     CONSTRAINT blocked_while_pending CHECK (((blocked_by IS NULL) OR (state = 'pending'::text))),
@@ -256,6 +258,22 @@ CREATE TABLE sink.pause (
     reason text,
     CONSTRAINT all_has_no_name CHECK (((kind = 'all'::text) = (name = ''::text))),
     CONSTRAINT kind_known CHECK ((kind = ANY (ARRAY['all'::text, 'queue'::text, 'source'::text, 'destination'::text])))
+);
+
+CREATE TABLE sink.resend (
+    id uuid NOT NULL,
+    message uuid NOT NULL,
+    turn uuid NOT NULL,
+    destination text NOT NULL COLLATE pg_catalog."C",
+    requested_at timestamp with time zone NOT NULL,
+    requested_by text NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    attempt_id uuid,
+    hold_unknown boolean DEFAULT false NOT NULL,
+    lease_expires_at timestamp with time zone,
+    CONSTRAINT attempts_count CHECK (((attempts >= 0) AND ((attempt_id IS NULL) OR (attempts > 0)))),
+    CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL)))
 );
 
 CREATE TABLE sink.standstill (
@@ -296,8 +314,10 @@ CREATE TABLE sink.turn (
     inbound_count integer DEFAULT 1 NOT NULL,
     input_bytes bigint NOT NULL,
     ages_from timestamp with time zone,
+    held_source text COLLATE pg_catalog."C",
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (releases >= 0) AND (attempt >= attempts_used))),
     CONSTRAINT ended_with_reason CHECK (((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) = (reason IS NOT NULL))),
+    CONSTRAINT held_before_due CHECK (((held_source IS NULL) OR (state = ANY (ARRAY['scheduled'::text, 'cancelled'::text])))),
     CONSTRAINT lane_place CHECK (
 CASE
     WHEN (conversation IS NULL) THEN ((lane_seq IS NULL) AND (state <> 'waiting'::text))
@@ -359,6 +379,9 @@ ALTER TABLE ONLY sink.outbox
 ALTER TABLE ONLY sink.pause
     ADD CONSTRAINT pause_pkey PRIMARY KEY (kind, name);
 
+ALTER TABLE ONLY sink.resend
+    ADD CONSTRAINT resend_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY sink.standstill
     ADD CONSTRAINT standstill_pkey PRIMARY KEY (destination, cause, began_at);
 
@@ -373,8 +396,6 @@ CREATE INDEX attempt_request ON sink.attempt USING btree (request) WHERE (reques
 CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at);
 
 CREATE INDEX event_turn ON sink.event USING btree (turn, id);
-
-CREATE INDEX idempotency_key_expiry ON sink.idempotency_key USING brin (expires_at) WITH (pages_per_range='32', autosummarize='on');
 
 CREATE INDEX inbound_conversation ON sink.inbound USING btree (queue, conversation, id) WHERE (conversation IS NOT NULL);
 
@@ -396,9 +417,19 @@ CREATE UNIQUE INDEX outbox_set ON sink.outbox USING btree (turn, seal, "position
 
 CREATE INDEX outbox_troubled ON sink.outbox USING btree (state, destination, id) WHERE (state = ANY (ARRAY['dead'::text, 'unknown'::text, 'cancelled'::text]));
 
+CREATE UNIQUE INDEX resend_asked ON sink.resend USING btree (message) WHERE (attempts = 0);
+
+CREATE INDEX resend_due ON sink.resend USING btree (destination, due_at, id) WHERE (attempt_id IS NULL);
+
+CREATE INDEX resend_sending ON sink.resend USING btree (lease_expires_at, id) WHERE (attempt_id IS NOT NULL);
+
+CREATE INDEX standstill_ended ON sink.standstill USING btree (destination, ended_at);
+
 CREATE UNIQUE INDEX standstill_now ON sink.standstill USING btree (destination, cause) WHERE (ended_at IS NULL);
 
 CREATE INDEX tombstone_expiry ON sink.tombstone USING btree (expires_at);
+
+CREATE INDEX turn_held ON sink.turn USING btree (held_source, id) WHERE ((held_source IS NOT NULL) AND (state = 'scheduled'::text));
 
 CREATE UNIQUE INDEX turn_lane_head ON sink.turn USING btree (queue, conversation) WHERE ((state = ANY (ARRAY['queued'::text, 'processing'::text])) AND (conversation IS NOT NULL));
 
@@ -407,6 +438,8 @@ CREATE INDEX turn_processing ON sink.turn USING btree (lease_expires_at, id) WHE
 CREATE INDEX turn_queued ON sink.turn USING btree (queue, priority DESC, due_at, id) WHERE (state = 'queued'::text);
 
 CREATE INDEX turn_scheduled ON sink.turn USING btree (due_at, id) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX turn_scheduled_queue ON sink.turn USING btree (queue) WHERE (state = 'scheduled'::text);
 
 CREATE INDEX turn_sealed ON sink.turn USING btree (queue, id) WHERE (state = 'sealed'::text);
 
@@ -452,6 +485,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox_payload TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.pause TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.resend TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.standstill TO sinksweep_app;
 

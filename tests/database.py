@@ -91,16 +91,23 @@ def options_for(
     pool_max: int = 10,
     statement_timeout_ms: int = 10_000,
     lock_timeout_ms: int = 5_000,
+    pooled: bool = False,
+    direct_url: str | None = None,
 ) -> DatabaseOptions:
     """How the service connects in tests: as the role that owns nothing, like in production."""
     return DatabaseOptions(
         url=url,
         role="sinksweep_app",
         pool_max=pool_max,
+        reserved_connections=1,
+        acquire_seconds_max=3.0,
         connect_seconds=10.0,
         statement_timeout_ms=statement_timeout_ms,
         lock_timeout_ms=lock_timeout_ms,
         command_seconds_max=20.0,
+        pooled=pooled,
+        keeps_statements=False,
+        direct_url=direct_url,
     )
 
 

@@ -39,6 +39,7 @@ MESSAGE_VERBS = {
     "redrive": "A person gives it a new allowance, under its old key.",
     "resolve": "A person looked where it went, and says so.",
     "cancel": "A person wants it no more. While it is being sent, this stops the next attempt.",
+    "resend": "A person wants it sent once more, under its old key: asked for, begun and ended beside its life.",
     "fact": "A delivery that was seen is true, whoever holds the lease by now.",
 }
 BIRTH = "nothing"
@@ -63,7 +64,7 @@ def page() -> str:
             "",
             *_part(MESSAGE_MOVES, MESSAGE_VERBS),
             f"A message that is {_listed(MESSAGE_STUCK, MessageState)} stops the later ones of its set in its",
-            "lane, and no other set.",
+            "lane, in strict order all later ones of its set, and no other set.",
             "",
         ]
     )

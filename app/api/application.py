@@ -1,5 +1,7 @@
 """The HTTP application: the table of calls, installed on one core. It keeps nothing outside of it."""
 
+import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -8,18 +10,22 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import VERSION
+from app.api.admission import Admission
 from app.api.answers import json_answer
 from app.api.auth import Authenticator
 from app.api.calls import PUBLIC, Api, Call, CallRoute, endpoint_of
 from app.api.desk import ClaimDesk
+from app.api.group_commits import GroupCommits
 from app.api.middleware import Surroundings
 from app.api.openapi import document
 from app.api.operations import Readiness
 from app.api.places import Places
 from app.api.problems import answer_error
 from app.api.routes import CALLS, operations
+from app.api.shortcuts import FREQUENT, Endpoint, Shortcuts
 from app.core import Core
 from app.engine.keys import Principal, find_principal
 from app.engine.wake import EVERYBODY
@@ -27,8 +33,22 @@ from app.engine.wake import EVERYBODY
 OPENAPI_PATH: Final = "/openapi.json"
 
 
-def build_application(core: Core, *, api: bool = True) -> FastAPI:
-    """Build the application of one process; it needs no lifespan.
+class Application(FastAPI):
+    """The framework behind what surrounds every request."""
+
+    front: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        await self.front(scope, receive, send)
+
+    async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request as the framework does."""
+        await super().__call__(scope, receive, send)
+
+
+def build_application(core: Core, *, tasks: asyncio.TaskGroup, api: bool = True) -> FastAPI:
+    """Build the application of one process; it needs no lifespan. `tasks` runs as long as it is served.
 
     Without `api` it answers only what every role answers: liveness, readiness and metrics.
     """
@@ -37,9 +57,11 @@ def build_application(core: Core, *, api: bool = True) -> FastAPI:
         authenticator=Authenticator(partial(find_principal, core.pool)),
         places=Places(core.pool),
         desk=ClaimDesk(core),
+        commits=GroupCommits(core, tasks=tasks),
+        admission=Admission(core),
     )
 
-    application = FastAPI(
+    application = Application(
         title="Sinksweep",
         version=VERSION,
         openapi_url=None,
@@ -53,22 +75,34 @@ def build_application(core: Core, *, api: bool = True) -> FastAPI:
         },
     )
     application.state.core = core
-    application.add_middleware(Surroundings, metrics=core.metrics)
     # Everybody who waits here looks up, and sees that there is nothing to wait for.
     core.draining.when_started(lambda: core.wakes.wake_here(EVERYBODY))
+    # Keys are looked up apart: whoever floods other calls with keys that are nobody's takes nothing from these.
+    urgent = replace(
+        calling,
+        core=replace(core, pool=core.urgent),
+        authenticator=Authenticator(partial(find_principal, core.urgent)),
+        places=calling.places.over(core.urgent),
+    )
     calls = operations(Readiness(core))
     if api:
         calls = [*CALLS, *calls]
         calls = [*calls, _openapi(calls)]
+    frequent: dict[str, tuple[Call, Endpoint]] = {}
     for call in calls:
-        _install(application, call, calling)
+        endpoint = endpoint_of(call, urgent if call.urgent else calling)
+        _install(application, call, endpoint)
+        if call.method == "POST" and call.path in FREQUENT:
+            frequent[call.path] = call, endpoint
+    shortcuts = Shortcuts(application.framework, frequent)
+    application.front = Surroundings(shortcuts, metrics=core.metrics, draining=core.draining)
     return application
 
 
-def _install(application: FastAPI, call: Call, api: Api) -> None:
+def _install(application: FastAPI, call: Call, endpoint: Endpoint) -> None:
     route = CallRoute(
         call.path,
-        endpoint_of(call, api),
+        endpoint,
         methods=[call.method],
         name=call.path,
         response_model=None,

@@ -14,19 +14,36 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.answers import rfc3339
 from app.api.auth import KNOWN_SECONDS, Authenticator, may
 from app.api.bodies import EarlyAnswer, TooLarge, read_json_body
 from app.api.places import Places
 from app.api.problems import Refusal, answer_error
 from app.core import Core
 from app.domain.errors import InvalidContent, Problem
-from app.domain.ids import parse_id
+from app.domain.ids import INBOUND_PREFIX, MESSAGE_PREFIX, TURN_PREFIX, format_id, parse_id
 from app.engine.keys import Principal
+from app.engine.tombstone import Tombstone, find_tombstone
 
 if TYPE_CHECKING:
+    from app.api.admission import Admission
     from app.api.desk import ClaimDesk
+    from app.api.group_commits import GroupCommits
 
+_KEPT_FOR_A_TIME: Final = {
+    "/v1/inbound/{id}": INBOUND_PREFIX,
+    "/v1/turns/{id}": TURN_PREFIX,
+    "/v1/outbox/{id}": MESSAGE_PREFIX,
+}
 PUBLIC: Final[frozenset[str]] = frozenset()
+# What can be wrong with the body of any call that has one.
+BODY_CODES: Final = (
+    "request_timeout",
+    "body_too_large",
+    "content_encoding_unsupported",
+    "content_type_unsupported",
+    "invalid_content",
+)
 _NOBODY: Final = Principal("", frozenset(), frozenset())
 
 
@@ -38,6 +55,8 @@ class Api:
     authenticator: Authenticator
     places: Places
     desk: "ClaimDesk"
+    commits: "GroupCommits"
+    admission: "Admission"
 
     async def body(self, request: Request, *, bytes_max: int | None = None) -> bytes:
         """Read a JSON body within the limits."""
@@ -71,6 +90,13 @@ class Call:
     texts: frozenset[str] = frozenset()
     headers: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
+    # Whether it may use the reserve of database connections: what ends or keeps a lease must not wait for the crowd.
+    urgent: bool = False
+
+    @property
+    def may_be_purged(self) -> bool:
+        """Whether it is about one thing that retention removes."""
+        return "not_found" in self.codes and self.path.startswith(tuple(_KEPT_FOR_A_TIME))
 
     @property
     def name(self) -> str:
@@ -97,7 +123,7 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
         try:
             began = time.monotonic()
             principal = await _authorized(api, request, call.scopes)
-            response = await call.handler(api, request, principal)
+            response = await _answered(call, api, request, principal)
             if call.method == "GET" and time.monotonic() - began > KNOWN_SECONDS:
                 # A key that was revoked while its call waited is told nothing any more.
                 await _authorized(api, request, call.scopes)
@@ -108,6 +134,30 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
             return answer_error(error)
 
     return endpoint
+
+
+async def _answered(call: Call, api: Api, request: Request, principal: Principal) -> Response:
+    """What is not there any more is told from what never was, while its tombstone stands."""
+    try:
+        return await call.handler(api, request, principal)
+    except Refusal as refusal:
+        if refusal.code != "not_found" or not call.may_be_purged:
+            raise
+        stone = await _tombstone(api, call, request.path_params["id"])
+        if stone is None or not principal.sees(stone.queue):
+            raise
+        turn = format_id(TURN_PREFIX, stone.turn)
+        members = {"turn": turn, "state": stone.state, "purged_at": rfc3339(stone.purged_at)}
+        raise Refusal("purged", members=members) from refusal
+
+
+async def _tombstone(api: Api, call: Call, text: str) -> Tombstone | None:
+    (prefix,) = (known for path, known in _KEPT_FOR_A_TIME.items() if call.path.startswith(path))
+    value = parse_id(prefix, text)
+    stone = None if value is None else await find_tombstone(api.core.pool, value)
+    # The id of an inbound does not become one of a turn by being spelled like it.
+    is_alike = stone is not None and (stone.id == stone.turn) == (prefix == TURN_PREFIX)
+    return stone if is_alike else None
 
 
 async def _authorized(api: Api, request: Request, scopes: frozenset[str]) -> Principal:

@@ -71,6 +71,7 @@ async def claim_turns(api: Api, request: Request, principal: Principal) -> Respo
         principal=principal.key_id,
         request_id=request_id,
         parameters=json.dumps([turns_max, lease, code_version]),
+        input_age_seconds_max=queue.input_age_max_seconds if queue else None,
     )
     return ClaimAnswer(api, wish, wait_seconds=wait_seconds)
 
@@ -112,12 +113,15 @@ class ClaimAnswer(Response):
             raise
 
     def _note(self, claimed: list[Claimed]) -> None:
+        core, queue = self._api.core, self._wish.queue
+        core.metrics.claims.labels(queue, "given" if claimed else "empty").inc()
         if not claimed:
             return
-        core, queue = self._api.core, self._wish.queue
         core.metrics.claimed.labels(queue).inc(len(claimed))
         for one in claimed:
             self._api.places.remember(Place(one.turn, queue, one.conversation))
+            if one.waited_seconds is not None:
+                core.metrics.accept_to_claim_seconds.labels(queue).observe(one.waited_seconds)
         core.wakes.tell(*{turn_topic(one.turn) for one in claimed})
 
     async def _give(

@@ -21,20 +21,18 @@ from app.api.waits import WAIT_PARAMETERS, read_wait, turn_when
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
 from app.domain.json_text import AsSent, Kind, is_strict_json, parse_envelope
-from app.domain.model import Accepted, Arrival, ClaimedInbound, Joining
-from app.engine.accept import accept
+from app.domain.model import API_SOURCE, Accepted, Arrival, ClaimedInbound, Joining
+from app.engine.accept import recall
 from app.engine.inspect import find_inbound, find_inbound_place
 from app.engine.keys import Principal
 from app.engine.wake import queue_topic
 
-DAY_SECONDS: Final = 86_400
 PRIORITY_MAX: Final = 100
 JOINED_MAX: Final = 100
 DEFAULT_QUEUE: Final = "default"
-SOURCE: Final = "api"
 
-_KEY: Final = re.compile(rb"[!-~]{1,255}")
-_SHAPE: Final = {
+KEY: Final = re.compile(rb"[!-~]{1,255}")
+SHAPE: Final = {
     "queue": Kind.VALUE,
     "conversation": Kind.VALUE,
     "payload": Kind.RAW,
@@ -51,29 +49,49 @@ async def accept_inbound(api: Api, request: Request, principal: Principal) -> Re
     """Take one inbound. What is answered with 2xx is committed."""
     key = idempotency_key(request)
     body = await api.body(request)
-    arrival = read_arrival(api, parse_envelope(body, _SHAPE), key=key, principal=principal)
-    core = api.core
-    (accepted,) = await accept(
-        core.pool,
-        [arrival],
-        ids=core.ids,
-        key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
-    )
+    arrival = read_arrival(api, parse_envelope(body, SHAPE), key=key, principal=principal)
+    accepted = await _admitted(api, arrival)
+    note_accepted(api, arrival, accepted)
+    status, fields = accepted_answer(accepted)
+    headers = {"Location": f"/v1/inbound/{fields['id']}"}
+    if accepted.duplicate:
+        headers["Idempotency-Replayed"] = "true"
+    return json_answer(fields, status=status, headers=headers)
+
+
+async def _admitted(api: Api, arrival: Arrival) -> Accepted:
+    """What is new needs room in its queue; what is known is answered in any case: no provider is to retry for ever."""
+    admitted = await api.admission.admit(arrival.queue)
+    if admitted.refusal is not None:
+        (known,) = await recall(api.core.pool, [arrival])
+        if known is None:
+            api.core.metrics.accepts.labels(arrival.queue, admitted.refusal.code).inc()
+            raise admitted.refusal
+        return known
+    # What fails without an answer may have been committed.
+    new = admitted.count
+    try:
+        accepted = await api.commits.accept(arrival)
+        new = int(not accepted.duplicate)
+        return accepted
+    finally:
+        api.admission.settle(admitted, new=new)
+
+
+def note_accepted(api: Api, arrival: Arrival, accepted: Accepted) -> None:
+    """Count what was accepted, and tell who waits for it."""
     if not accepted.duplicate:
-        core.wakes.tell(queue_topic(arrival.queue))
+        api.core.wakes.tell(queue_topic(arrival.queue))
     result = "new" if not accepted.duplicate else "duplicate" if accepted.same_body else "reused"
-    core.metrics.accepts.labels(arrival.queue, result).inc()
-    return _answer(accepted)
+    api.core.metrics.accepts.labels(arrival.queue, result).inc()
 
 
-def _answer(accepted: Accepted) -> Response:
+def accepted_answer(accepted: Accepted) -> tuple[int, dict[str, object]]:
+    """Status and fields of what was accepted; raises `Refusal` where its key stands for another body."""
     inbound = format_id(INBOUND_PREFIX, accepted.inbound)
     turn = format_id(TURN_PREFIX, accepted.turn)
     if not accepted.same_body:
         raise Refusal("idempotency_key_reused", members={"id": inbound, "turn": turn})
-    headers = {"Location": f"/v1/inbound/{inbound}"}
-    if accepted.duplicate:
-        headers["Idempotency-Replayed"] = "true"
     fields = {
         "id": inbound,
         "turn": turn,
@@ -81,7 +99,7 @@ def _answer(accepted: Accepted) -> Response:
         "duplicate": accepted.duplicate,
         "key_expires_at": rfc3339(accepted.key_expires_at),
     }
-    return json_answer(fields, status=200 if accepted.duplicate else 202, headers=headers)
+    return 200 if accepted.duplicate else 202, fields
 
 
 def idempotency_key(request: Request) -> str:
@@ -89,15 +107,17 @@ def idempotency_key(request: Request) -> str:
     values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
     if not values:
         raise Refusal("idempotency_key_missing")
-    if len(values) > 1 or _KEY.fullmatch(values[0]) is None:
+    if len(values) > 1 or KEY.fullmatch(values[0]) is None:
         raise InvalidContent(Problem("", "idempotency_key_invalid"))
     return cast("bytes", values[0]).decode()
 
 
-def read_arrival(api: Api, values: dict[str, object], *, key: str, principal: Principal) -> Arrival:
+def read_arrival(
+    api: Api, values: dict[str, object], *, key: str, principal: Principal, pointer: str = ""
+) -> Arrival:
     """Check the fields of one inbound; raises `InvalidContent` with everything that is wrong."""
     limits = api.core.settings.limits
-    fields = Fields(values)
+    fields = Fields(values, pointer=pointer)
     queue = fields.string("queue")
     queue = DEFAULT_QUEUE if values.get("queue") is None else queue
     # An unknown queue and one that the key may not see are the same.
@@ -110,7 +130,7 @@ def read_arrival(api: Api, values: dict[str, object], *, key: str, principal: Pr
     metadata = _metadata(fields, limits.metadata_bytes_max)
     fields.check()
     if queue is None or payload is None:
-        raise InvalidContent(Problem("", "wrong_type"))
+        raise InvalidContent(Problem(pointer, "wrong_type"))
     content_type, content = payload
     return Arrival(
         scope=f"queue/{queue}",
@@ -124,7 +144,7 @@ def read_arrival(api: Api, values: dict[str, object], *, key: str, principal: Pr
             metadata=None if metadata is None else metadata.value,
         ),
         queue=queue,
-        source=SOURCE,
+        source=API_SOURCE,
         conversation=conversation,
         content_type=content_type,
         body=content,

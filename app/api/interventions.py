@@ -1,4 +1,4 @@
-"""What people on call do to turns and messages: cancel, redrive, resolve. Each call may be repeated."""
+"""What people on call do to turns and messages: cancel, redrive, resolve, resend. Each call may be repeated."""
 
 from typing import Final, Literal
 from uuid import UUID
@@ -19,6 +19,7 @@ from app.engine.cancel import cancel_messages, cancel_turns
 from app.engine.inspect import Place, find_message_place
 from app.engine.keys import Principal
 from app.engine.redrive import redrive_messages, redrive_turns
+from app.engine.resend import resend_messages
 from app.engine.resolve import resolve_messages
 from app.engine.wake import OUTBOX, queue_topic, turn_topic
 
@@ -51,7 +52,7 @@ async def redrive_turn(api: Api, request: Request, principal: Principal) -> Resp
 
 async def cancel_message(api: Api, request: Request, principal: Principal) -> Response:
     """Send a message no more; one that is being sent gets no next attempt."""
-    await _read_nothing(api, request)
+    await read_nothing(api, request)
     message, place = await _message(api, request, principal)
     (outcome,) = await cancel_messages(api.core.pool, [message], by=principal.key_id)
     done = outcome is not None and outcome.state != MessageState.DELIVERED
@@ -60,11 +61,20 @@ async def cancel_message(api: Api, request: Request, principal: Principal) -> Re
 
 async def redrive_message(api: Api, request: Request, principal: Principal) -> Response:
     """Give a dead or unknown message a new allowance."""
-    await _read_nothing(api, request)
+    await read_nothing(api, request)
     message, place = await _message(api, request, principal)
     (outcome,) = await redrive_messages(api.core.pool, [message], by=principal.key_id)
     done = outcome is not None and _redriven(outcome, goes=_MESSAGE_GOES)
     return _message_answer(api, message, place, outcome, done=done, code="not_redrivable")
+
+
+async def resend_message(api: Api, request: Request, principal: Principal) -> Response:
+    """Have a delivered message sent once more, under its old key; it stays delivered."""
+    await read_nothing(api, request)
+    message, place = await _message(api, request, principal)
+    (outcome,) = await resend_messages(api.core.pool, [message], by=principal.key_id)
+    done = outcome is not None and outcome.state == MessageState.DELIVERED
+    return _message_answer(api, message, place, outcome, done=done, code="not_resendable")
 
 
 async def resolve_message(api: Api, request: Request, principal: Principal) -> Response:
@@ -93,7 +103,7 @@ def _read_state(body: bytes) -> Literal["delivered", "cancelled"]:
             raise InvalidContent(Problem("/state", "state_unknown", "delivered or cancelled"))
 
 
-async def _read_nothing(api: Api, request: Request) -> None:
+async def read_nothing(api: Api, request: Request) -> None:
     """These calls have no parameters: an empty body is an empty object, and any field is unknown."""
     query_of(request)
     # Clients name some type for a body that they do not send: then there is nothing to have one.
@@ -105,7 +115,7 @@ async def _read_nothing(api: Api, request: Request) -> None:
 
 
 async def _turn(api: Api, request: Request, principal: Principal) -> Place:
-    await _read_nothing(api, request)
+    await read_nothing(api, request)
     return await api.places.find(path_id(request, TURN_PREFIX), principal=principal)
 
 

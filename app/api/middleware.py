@@ -5,14 +5,17 @@ and out of the guesses of browsers.
 import time
 from typing import Final
 
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.bodies import EarlyAnswer
 from app.api.problems import Refusal
 from app.api.protocol import OVERLOADED
+from app.core import Draining
 from app.telemetry import Metrics
 
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+_CLOSE: Final = (b"connection", b"close")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PRIVATE_PATHS: Final = "/v1/"
 _UNKNOWN: Final = "unknown"
@@ -20,11 +23,18 @@ _LATER: Final = {"Retry-After": "1"}
 
 
 class Surroundings:
-    """Counts and times requests; answers HEAD as GET, whose body the server leaves out."""
+    """Counts and times requests; answers HEAD as GET, whose body the server leaves out.
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    While the service drains, an answer is the last of its connection: whoever keeps connections comes back by another
+    one, and finds a process that stays.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, draining: Draining) -> None:
         self._app = app
         self._metrics = metrics
+        self._draining = draining
+        # For each route and status, of which there are so many and no more.
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -42,7 +52,10 @@ class Surroundings:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 added = [_NOSNIFF, _NO_STORE] if private else [_NOSNIFF]
-                message = {**message, "headers": [*message.get("headers", ()), *added]}
+                own = list(message.get("headers", ()))
+                if self._draining.started and _CLOSE[0] not in dict(own):
+                    added.append(_CLOSE)
+                message = {**message, "headers": [*own, *added]}
             await send(message)
 
         app = self._app
@@ -53,5 +66,16 @@ class Surroundings:
             await app(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", _UNKNOWN)
-            self._metrics.requests.labels(route, str(status)).inc()
-            self._metrics.request_seconds.labels(route).observe(time.monotonic() - started)
+            self._count(route, status, time.monotonic() - started)
+
+    def _count(self, route: str, status: int, seconds: float) -> None:
+        known = self._children.get((route, status))
+        if known is None:
+            # Looking a label up costs as much as everything else here.
+            known = (
+                self._metrics.requests.labels(route, str(status)),
+                self._metrics.request_seconds.labels(route),
+            )
+            self._children[route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)

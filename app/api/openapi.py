@@ -1,5 +1,6 @@
 """The OpenAPI document: written from the table of calls, so that it cannot say anything else."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -70,11 +71,10 @@ def _operation(call: Call) -> Document:
 
 
 def _parameters(call: Call) -> list[Document]:
-    parameters: list[Document] = []
-    if "{id}" in call.path:
-        parameters.append(
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-        )
+    parameters: list[Document] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", call.path)
+    ]
     for name, words in call.headers.items():
         schema = {"type": "string", "minLength": 1, "maxLength": 255}
         parameters.append(
@@ -104,6 +104,8 @@ def _responses(call: Call) -> Document:
         content = {"content": _json(model)} if model else {}
         responses[str(status)] = {"description": call.summary, **content}
     codes = [*call.codes, *(_EVERYWHERE if call.scopes else ())]
+    if call.may_be_purged:
+        codes.append("purged")
     for status in sorted({REQUEST_CODES[code].status for code in codes}):
         named = sorted(code for code in set(codes) if REQUEST_CODES[code].status == status)
         responses.setdefault(

@@ -18,6 +18,7 @@ from app.engine.keys import Principal
 
 DATABASE_SECONDS_MAX: Final = 2.0
 KNOWN_SECONDS: Final = 1.0
+NAMES_SHOWN_MAX: Final = 20
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,17 @@ class Readiness:
         draining = self.core.draining.started
         database = await self._database()
         ready = database and not draining and all(loops.values())
-        checks = {"database": database, "loops": loops, "draining": draining}
+        checks = {
+            "database": database,
+            "loops": loops,
+            "draining": draining,
+            # Shown, and no reason to send anybody elsewhere: it waits, and this replica does the rest.
+            "unconfigured": {
+                kind: names[:NAMES_SHOWN_MAX]
+                for kind, names in self.core.unconfigured.items()
+                if names
+            },
+        }
         return json_answer({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def _database(self) -> bool:
@@ -54,7 +65,8 @@ class Readiness:
     async def _ask(self) -> bool:
         try:
             async with asyncio.timeout(DATABASE_SECONDS_MAX):
-                await oldest_queued_seconds(self.core.pool, [])
+                # Through the reserve: a crowd makes nobody unready, or the others would have it all.
+                await oldest_queued_seconds(self.core.urgent, [])
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is not ready
             log.warning("the database is not ready", extra={"error": type(error).__name__})
             return False
@@ -72,7 +84,11 @@ async def show_metrics(api: Api, _request: Request, _principal: Principal) -> Re
     idle = core.pool.get_idle_size()
     core.metrics.pool_connections.labels("idle").set(idle)
     core.metrics.pool_connections.labels("busy").set(core.pool.get_size() - idle)
+    core.metrics.pool_connections_max.set(core.pool.get_max_size())
+    core.metrics.pool_waiting.set(core.pool_watch.waiting)
     core.metrics.wakes_listening.set(core.wakes.listening)
+    if core.wakes.clock_ahead_seconds is not None:
+        core.metrics.clock_ahead_seconds.set(core.wakes.clock_ahead_seconds)
     now = time.monotonic()
     for name, (finished, _) in core.passes.items():
         core.metrics.pass_age_seconds.labels(name).set(now - finished)

@@ -67,6 +67,7 @@ def attempt_log(events: Sequence[EventView]) -> list[dict[str, object]]:
             event.attempt_id,
             {
                 "attempt": event.attempt,
+                "resend": event.verb == "resend",
                 "started_at": None,
                 "ended_at": None,
                 "state": None,
@@ -76,10 +77,12 @@ def attempt_log(events: Sequence[EventView]) -> list[dict[str, object]]:
                 "receipt": None,
             },
         )
-        if event.verb == "take":
+        if event.verb == "take" or event.detail.get("step") == "begun":
             entry["started_at"] = rfc3339(event.at)
             continue
-        entry |= {"ended_at": rfc3339(event.at), "state": event.to_state, "reason": event.reason}
+        # A resend moves nothing: what came of it stands beside.
+        state = event.detail.get("outcome", event.to_state)
+        entry |= {"ended_at": rfc3339(event.at), "state": state, "reason": event.reason}
         # A fact that comes late says less than the answer before it.
         entry |= {
             name: event.detail[name]

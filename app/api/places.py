@@ -17,9 +17,13 @@ PLACES_MAX: Final = 20_000
 class Places:
     """The places of the turns that were asked for last."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "Pool", *, known: "OrderedDict[UUID, Place] | None" = None) -> None:
         self._pool = pool
-        self._known: OrderedDict[UUID, Place] = OrderedDict()
+        self._known: OrderedDict[UUID, Place] = OrderedDict() if known is None else known
+
+    def over(self, pool: "Pool") -> "Places":
+        """The same memory, and another way to the database."""
+        return Places(pool, known=self._known)
 
     def remember(self, place: Place) -> None:
         """Keep what is known anyway."""

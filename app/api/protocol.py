@@ -1,4 +1,5 @@
-"""The server's side of one connection: requests whose headers are too long or too slow are refused before they are one.
+"""The server's side of one connection: requests whose headers are too long or too slow are refused before they are one,
+and whoever does not read his answers is left.
 
 What is refused here is answered with the same documents as everything else, and its connection ends. Answers on their
 way to earlier requests of the connection are never spoiled by it.
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from app.api.problems import problem
+from app.api.writing import TimedTransport
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -49,6 +51,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     header_seconds_max: ClassVar[float]
+    answer_seconds_max: ClassVar[float]
     connections_max: ClassVar[int]
 
     def __init__(
@@ -78,12 +81,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """From now on the first request has its time."""
-        super().connection_made(transport)
+        self._timed = TimedTransport(transport, loop=self.loop, seconds_max=self.answer_seconds_max)
+        super().connection_made(self._timed)
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more, and every request of the connection hears of it."""
         self._stop_clock()
+        self._timed.stop_clock()
         for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -254,7 +259,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def protocol_with(*, header_seconds_max: float, connections_max: int) -> type[BoundedProtocol]:
+def protocol_with(
+    *, header_seconds_max: float, answer_seconds_max: float, connections_max: int
+) -> type[BoundedProtocol]:
     """The protocol under these limits, for the server to make one for each connection."""
-    limits = {"header_seconds_max": header_seconds_max, "connections_max": connections_max}
+    limits = {
+        "header_seconds_max": header_seconds_max,
+        "answer_seconds_max": answer_seconds_max,
+        "connections_max": connections_max,
+    }
     return type("Protocol", (BoundedProtocol,), limits)

@@ -66,6 +66,21 @@ class ResolveMessage(Request):
     state: Literal["delivered", "cancelled"]
 
 
+class EraseConversation(Request):
+    """Which conversation is forgotten. `cancel` ends first what has not ended."""
+
+    queue: str = "default"
+    conversation: str
+    cancel: bool = False
+    cursor: str | None = None
+
+
+class StopOrGoOn(Request):
+    """Why, for whoever looks later. The whole body may be left out."""
+
+    reason: Annotated[str | None, Field(min_length=1, max_length=1000)] = None
+
+
 class NewMessage(Request):
     """One message to send. Either `payload`, or `payload_base64` with its `content_type`."""
 
@@ -84,3 +99,4 @@ class SealTurn(Request):
 
     lease_token: str
     messages: list[NewMessage]
+    order: Literal["strict"] | None = None

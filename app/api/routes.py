@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.api import requests, schemas
-from app.api.calls import PUBLIC, Call
+from app.api.calls import BODY_CODES, PUBLIC, Call
 from app.api.claims import claim_turns
+from app.api.controls import CONTROLS
+from app.api.erasure import erase_conversation
 from app.api.inbound import accept_inbound, show_inbound, show_payload
 from app.api.interventions import (
     cancel_message,
     cancel_turn,
     redrive_message,
     redrive_turn,
+    resend_message,
     resolve_message,
 )
 from app.api.operations import Readiness, show_liveness, show_metrics
+from app.api.operator_calls import OPERATOR_CALLS
 from app.api.outbox import list_loopback, show_message
 from app.api.seals import seal_turn
 from app.api.turns import list_events, release_turn, renew_lease, show_turn
@@ -25,13 +29,7 @@ READ: Final = frozenset({"read"})
 ADMIN: Final = frozenset({"admin"})
 ANYBODY_OF_THE_QUEUE: Final = ACCEPT | AGENT | READ
 
-_BODY: Final = (
-    "request_timeout",
-    "body_too_large",
-    "content_encoding_unsupported",
-    "content_type_unsupported",
-    "invalid_content",
-)
+_BODY: Final = BODY_CODES
 _WAIT: Final = {
     "wait": "Answer once the turn's events contain this state, or it ended otherwise.",
     "timeout_seconds": "How long to wait at most, with `wait`; 30 without it.",
@@ -50,7 +48,13 @@ CALLS: Final[Sequence[Call]] = (
         request=requests.NewInbound,
         headers=_KEY,
         answers={202: schemas.Accepted, 200: schemas.Accepted},
-        codes=(*_BODY, "idempotency_key_missing", "idempotency_key_reused"),
+        codes=(
+            *_BODY,
+            "idempotency_key_missing",
+            "idempotency_key_reused",
+            "rate_limited",
+            "queue_full",
+        ),
     ),
     Call(
         method="GET",
@@ -105,6 +109,7 @@ CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/turns/{id}/renew",
         handler=renew_lease,
+        urgent=True,
         scopes=AGENT,
         summary="Restore a lease that still holds.",
         request=requests.RenewLease,
@@ -115,6 +120,7 @@ CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/turns/{id}/release",
         handler=release_turn,
+        urgent=True,
         scopes=AGENT,
         summary="Hand a turn back: free, as a failed attempt, or failed for good.",
         request=requests.ReleaseTurn,
@@ -125,6 +131,7 @@ CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/turns/{id}/seal",
         handler=seal_turn,
+        urgent=True,
         scopes=AGENT,
         summary="End an attempt and record its whole outbound set, or change nothing.",
         request=requests.SealTurn,
@@ -178,6 +185,15 @@ CALLS: Final[Sequence[Call]] = (
     ),
     Call(
         method="POST",
+        path="/v1/outbox/{id}/resend",
+        handler=resend_message,
+        scopes=ADMIN,
+        summary="Send a delivered message once more, under its old key; neither it nor its turn moves.",
+        answers={200: schemas.MessageNow},
+        codes=(*_BODY, "not_found", "not_resendable"),
+    ),
+    Call(
+        method="POST",
         path="/v1/outbox/{id}/resolve",
         handler=resolve_message,
         scopes=ADMIN,
@@ -185,6 +201,16 @@ CALLS: Final[Sequence[Call]] = (
         request=requests.ResolveMessage,
         answers={200: schemas.MessageNow},
         codes=(*_BODY, "not_found", "not_resolvable"),
+    ),
+    Call(
+        method="POST",
+        path="/v1/conversations/erase",
+        handler=erase_conversation,
+        scopes=ADMIN,
+        summary="Forget a conversation: what it said, what it was told, and its name.",
+        request=requests.EraseConversation,
+        answers={200: schemas.ErasedConversation},
+        codes=(*_BODY, "conversation_live", "conversation_sending"),
     ),
     Call(
         method="GET",
@@ -200,6 +226,8 @@ CALLS: Final[Sequence[Call]] = (
         answers={200: schemas.ReceivedMessages},
         codes=("invalid_content",),
     ),
+    *OPERATOR_CALLS,
+    *CONTROLS,
 )
 
 

@@ -150,6 +150,19 @@ class TurnNow(BaseModel):
     state: TurnState
 
 
+class ErasedConversation(BaseModel):
+    """The rows that went. Unless it is done, call again, with `next_cursor` as `cursor` if there is one."""
+
+    done: bool
+    next_cursor: str | None
+    turns: int
+    inbound: int
+    attempts: int
+    messages: int
+    events: int
+    loopback: int
+
+
 class MessageNow(BaseModel):
     """Where the message is after an operator's call; `sending` gets no next attempt after a cancel."""
 
@@ -176,9 +189,13 @@ class Sealed(BaseModel):
 
 
 class Attempt(BaseModel):
-    """One attempt at a message. What has not happened is null."""
+    """One attempt at a message. What has not happened is null.
+
+    Of a resend, `attempt` counts its own attempts, and `state` is what came of this one: the message stays delivered.
+    """
 
     attempt: int
+    resend: bool
     started_at: Time | None
     ended_at: Time | None
     state: MessageState | None
@@ -233,6 +250,7 @@ class Checks(BaseModel):
     database: bool
     loops: dict[str, bool]
     draining: bool
+    unconfigured: dict[str, list[str]]
 
 
 class Ready(BaseModel):
@@ -266,4 +284,5 @@ class ProblemDocument(BaseModel):
     reason: str | None = None
     turn_state: TurnState | None = None
     message_state: MessageState | None = None
+    operation_state: str | None = None
     payload_hash: str | None = None

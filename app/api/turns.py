@@ -21,11 +21,12 @@ from app.domain.json_text import Kind, parse_envelope
 from app.domain.lifecycle import MessageState
 from app.domain.model import HandBack, HandedBack, LeaseLost, NoSuchTurn, Renewal, Renewed
 from app.domain.seal import spell
-from app.engine.inspect import EventView, MessageView, TurnView, find_events
+from app.engine.inspect import EventView, MessageView, TurnView, find_events, find_place
 from app.engine.keys import Principal
 from app.engine.release import release
 from app.engine.renew import USAGE_FIELDS_MAX, renew
 from app.engine.wake import queue_topic, turn_topic
+from app.telemetry import count_wasted
 
 EVENTS_DEFAULT: Final = 100
 EVENTS_MAX: Final = 1000
@@ -99,6 +100,9 @@ async def list_events(api: Api, request: Request, principal: Principal) -> Respo
     limit = read_number(query, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
     await api.places.find(turn, principal=principal)
     events = await find_events(api.core.pool, turn, after=after, events_max=limit + 1)
+    if not events and await find_place(api.core.pool, turn) is None:
+        # Its place was known from before: every turn that is there has a story.
+        raise Refusal("not_found")
     page = events[:limit]
     shown = page if sees_messages(principal) else [one for one in page if one.message is None]
     cursor = page[-1].number if len(events) > limit else None
@@ -216,8 +220,11 @@ async def hand_back(
 ) -> Sequence[HandedBack | LeaseLost | NoSuchTurn]:
     """Release turns of one queue, and wake who waits for them."""
     core = api.core
-    outcomes = await release(core.pool, items, policies=core.turn_policies, jitter=core.jitter)
+    outcomes = await release(core.urgent, items, policies=core.turn_policies, jitter=core.jitter)
     core.wakes.tell(queue_topic(queue), *{turn_topic(item.turn) for item in items})
+    for outcome in outcomes:
+        if isinstance(outcome, HandedBack):
+            count_wasted(core.metrics, outcome.wasted)
     return outcomes
 
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.channels import Draft, Outgoing, Wire
 from app.domain.errors import InvalidContent
-from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
 from app.domain.retry_after import parse_http_date, parse_retry_after
 from app.wire.excerpt import safe_excerpt, secret_texts, target_texts
 from app.wire.exchange import RESOLVER_BUSY, Answered, Cut, Exchange, NotSent
@@ -27,7 +27,9 @@ ANSWER_BYTES_MAX = 16_384
 POINTER_CHARACTERS_MAX = 1024
 DATE_SKEW_SECONDS_MAX = 86_400.0
 
-LATER_STATUSES = frozenset({401, 403, 404, 408, 425, 429, 503})
+# These say that no message is let in, whatever it is.
+SHUT_STATUSES = {401: Shut.UNAUTHORIZED, 410: Shut.GONE}
+LATER_STATUSES = frozenset({403, 404, 408, 425, 429, 503})
 THROTTLED = 429
 
 _URL_WORDS = {
@@ -147,6 +149,9 @@ def _outcome(exchange: Exchange, *, now: datetime, hidden: Sequence[str]) -> Out
 
 def _judge(answer: Answer, *, after_seconds: float | None) -> Outcome:
     reason = f"http_{answer.status}"
+    if answer.status in SHUT_STATUSES:
+        shut = SHUT_STATUSES[answer.status]
+        return RetryLater(reason, after_seconds, counted=False, answer=answer, shut=shut)
     if answer.status in LATER_STATUSES:
         # Somebody who says when to come back has not failed, and costs the message no attempt.
         counted = answer.status != THROTTLED and after_seconds is None

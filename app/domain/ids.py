@@ -12,6 +12,7 @@ from uuid import UUID
 INBOUND_PREFIX: Final = "in_"
 TURN_PREFIX: Final = "turn_"
 MESSAGE_PREFIX: Final = "msg_"
+OPERATION_PREFIX: Final = "op_"
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)

@@ -13,8 +13,10 @@ from typing import Final
 
 from app.domain.errors import InvalidContent, Problem
 from app.domain.json_grammar import (
+    AS_IT_IS,
     DEPTH_MAX,
     NUMBER_CHARACTERS_MAX,
+    SMALL_BYTES,
     NotJson,
     collector_paused,
     deeper_than,
@@ -123,7 +125,7 @@ def parse_envelope(body: bytes, shape: Shape) -> dict[str, object]:
     try:
         text = body.decode()
         if not deeper_than(DEPTH_MAX, body):
-            with collector_paused():
+            with collector_paused() if len(body) > SMALL_BYTES else AS_IT_IS:
                 return _Reader(text).read(shape)
         problem = _TOO_DEEP
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from enum import StrEnum
 class TurnState(StrEnum):
     """Where a turn is. The comment says who moves it on."""
 
-    SCHEDULED = "scheduled"  # not due yet: `due`, when the database clock says so
+    SCHEDULED = "scheduled"  # not due yet, or from a paused source: `due`, when the clock or a person says so
     WAITING = "waiting"  # due, and its lane is taken: `promote`, by whoever frees the lane
     QUEUED = "queued"  # the head of its lane, perhaps backing off: `claim`
     PROCESSING = (
@@ -20,7 +20,9 @@ class TurnState(StrEnum):
     SEALED = "sealed"  # its set is recorded and being delivered: `settle`
     REPLIED = "replied"  # every message is confirmed: the end
     UNDELIVERED = "undelivered"  # nothing of its set can move by itself: a late fact, or a person
-    FAILED = "failed"  # out of attempts or releases, or failed for good: a person, by `redrive`
+    FAILED = (
+        "failed"  # out of attempts or releases, too old, or failed for good: a person, by `redrive`
+    )
     CANCELLED = "cancelled"  # a person wanted it no more: the end
 
 
@@ -42,7 +44,7 @@ TURN_MOVES: Mapping[str, frozenset[Move]] = {
     "join": frozenset({("queued", "queued"), ("waiting", "waiting")}),
     "due": frozenset({("scheduled", "queued"), ("scheduled", "waiting")}),
     "promote": frozenset({("waiting", "queued")}),
-    "claim": frozenset({("queued", "processing")}),
+    "claim": frozenset({("queued", "processing"), ("queued", "failed")}),
     "renew": frozenset({("processing", "processing")}),
     "release": frozenset({("processing", "queued"), ("processing", "failed")}),
     "fail": frozenset({("processing", "queued"), ("processing", "failed")}),
@@ -86,6 +88,8 @@ MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
     "cancel": frozenset(
         {("pending", "cancelled"), ("dead", "cancelled"), ("unknown", "cancelled")}
     ),
+    # An attempt of its own, which moves neither the message nor its turn.
+    "resend": frozenset({("delivered", "delivered")}),
     "fact": frozenset(
         {
             ("cancelled", "delivered"),

@@ -4,9 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Literal
 from uuid import UUID
 
+from app.domain.breaker import BreakerMove, BreakerPolicy, Sign
 from app.domain.outcome import Answer
+
+# The source of what comes over the plain API.
+API_SOURCE = "api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +26,14 @@ class TurnPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
-    """What a destination says about its messages."""
+    """What a destination says about its messages. On `hold` an unknown outcome is never repeated without a person."""
 
     attempts_max: int
     age_seconds_max: float
     backoff_seconds: float
     backoff_seconds_max: float
+    on_unknown: Literal["retry", "hold"] = "retry"
+    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ class ClaimRequest:
     """A wish for up to `turns_max` turns of one queue.
 
     With `request_id` the claim may be repeated by the same principal; `parameters` is what must then be the same.
+    Input older than `input_age_seconds_max` is not worth an attempt.
     """
 
     queue: str
@@ -100,6 +108,7 @@ class ClaimRequest:
     principal: str = ""
     request_id: str | None = None
     parameters: str = ""
+    input_age_seconds_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,10 @@ class EndedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A turn under a lease. The token fences every write of its holder."""
+    """A turn under a lease. The token fences every write of its holder.
+
+    `waited_seconds` is from its input to this claim; None for a later attempt, and for a repeated request.
+    """
 
     turn: UUID
     token: UUID
@@ -137,6 +149,7 @@ class Claimed:
     conversation: str | None
     inbound: Sequence[ClaimedInbound]
     history: Sequence[EndedAttempt]
+    waited_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +200,10 @@ class HandBack:
 
 @dataclass(frozen=True, slots=True)
 class HandedBack:
+    """A turn was handed back. `wasted` is what its attempt had used, where that came to nothing."""
+
     state: str
+    wasted: Mapping[str, Decimal] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +222,16 @@ class DraftMessage:
 
 @dataclass(frozen=True, slots=True)
 class SealRequest:
-    """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one."""
+    """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one.
+
+    `order` is null for order within each conversation and destination, `strict` for that of the whole set.
+    """
 
     turn: UUID
     token: UUID
     request_hash: bytes
     messages: Sequence[DraftMessage]
+    order: Literal["strict"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +243,17 @@ class SealedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The set is recorded; `repeated` tells that it was before."""
+    """The set is recorded; `repeated` tells that it was before.
+
+    `held_seconds` is how long ago the turn was claimed, `age_seconds` how long ago its input came; None for a repeat.
+    """
 
     state: str
     payload_hash: str
     messages: Sequence[SealedMessage]
     repeated: bool
+    held_seconds: float | None = field(default=None, compare=False)
+    age_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +265,20 @@ class AlreadySealed:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many more messages a worker can start at one destination, and how long it may hold each."""
+    """How many more messages a worker can start at one destination, and how long it may hold each.
+
+    With `hold_unknown` an attempt that nobody comes back from is not repeated without a person, whoever finds it.
+    `concurrency_max` and `rate_per_second` are limits over all workers. `key_ttl_seconds`: for how long the destination
+    remembers a key, so that an attempt that may have arrived is not repeated after that. None is no limit.
+    """
 
     destination: str
     count: int
     lease_seconds: float
+    hold_unknown: bool = False
+    concurrency_max: int = 1_000
+    rate_per_second: float | None = None
+    key_ttl_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +306,25 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Takes:
+    """What a take gave. `limits` names what keeps a destination from giving more: rate, concurrency, breaker, asked.
+
+    `rest_seconds` is when to come again because of them; None is when something is told of, or with the next poll.
+    """
+
+    messages: Sequence[Taken]
+    limits: Mapping[str, str] = field(default_factory=dict)
+    rest_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a message goes after an attempt. `counted=False` gives the attempt back."""
+    """Where a message goes after an attempt. `counted=False` gives the attempt back.
+
+    `sign` is what the attempt tells of its destination, and `hold_seconds` for how long that asked to be left alone.
+    With `spare_seconds` the message goes back pending, uncounted, for so long, where the breaker of its destination is
+    not closed; its reason is `spare_reason` then.
+    """
 
     state: str
     delay_seconds: float = 0.0
@@ -282,6 +333,10 @@ class Verdict:
     reason: str | None = None
     receipt: str | None = None
     answer: Answer | None = None
+    sign: Sign = Sign.NOTHING
+    hold_seconds: float = 0.0
+    spare_seconds: float | None = None
+    spare_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +350,27 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of a settlement: `held` tells that its lease still held and the verdict was written."""
+    """What became of a settlement: `held` tells that its lease still held and the verdict was written.
+
+    `breaker` is the move that the breaker of its destination made, by this or by others of the same call; `turn` the
+    move of its turn.
+    """
 
     message: UUID
     held: bool
+    breaker: BreakerMove | None = None
+    turn: "TurnMove | None" = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMove:
+    """A turn that its messages moved: its input came `age_seconds` ago, and its set was sealed `sealed_seconds` ago."""
+
+    turn: UUID
+    queue: str
+    state: str
+    age_seconds: float
+    sealed_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

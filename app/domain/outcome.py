@@ -5,6 +5,15 @@ later is `RetryLater`; everything that will never act is `Rejected`.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+
+class Shut(StrEnum):
+    """What an answer says of a whole destination: nobody is let in."""
+
+    UNAUTHORIZED = "unauthorized"  # until the credential is right: probed again and again
+    GONE = "gone"  # for good: until a person resumes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +37,15 @@ class RetryLater:
     """The message was certainly not acted upon, and may be later.
 
     `after_seconds` is the earliest time the other side asked for. With `counted=False` the attempt costs age and no
-    attempt: the destination answered, and said when.
+    attempt: the destination answered, and said when. With `shut` it is the destination that will have nobody, and the
+    attempt costs nothing.
     """
 
     reason: str
     after_seconds: float | None = None
     counted: bool = True
     answer: Answer | None = None
+    shut: Shut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +58,29 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The request may have acted: cut after its first byte, timed out, or an answer nobody documented."""
+    """The request may have acted: cut after its first byte, timed out, or an answer nobody documented.
+
+    `ours`: this side ended it, which tells nothing of the destination.
+    """
 
     reason: str
     answer: Answer | None = None
+    ours: bool = False
 
 
 Outcome = Delivered | RetryLater | Rejected | Unknown
+
+
+def word_of(outcome: Outcome) -> str:
+    """How an outcome is called in metrics and logs."""
+    match outcome:
+        case Delivered():
+            return "delivered"
+        case RetryLater():
+            return "retry_later"
+        case Rejected():
+            return "rejected"
+        case Unknown():
+            return "unknown"
+        case _:
+            assert_never(outcome)

@@ -1,10 +1,13 @@
 """When to try again, and when to give up: pure decisions over counts, ages and an outcome.
 
-A message that may have arrived never ends dead, and no decision repeats it earlier than the other side asked.
+A message that may have arrived never ends dead, and no decision repeats it earlier than the other side asked. Where a
+destination says so, an attempt whose outcome nobody knows is not repeated at all: a person decides.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
+from app.domain.breaker import Sign, sign_of
 from app.domain.model import DeliveryPolicy, TurnPolicy, Verdict
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
 
@@ -45,44 +48,93 @@ def after_attempt(
     age_seconds: float,
     policy: DeliveryPolicy | None,
     jitter: float,
+    hold_unknown: bool = False,
 ) -> Verdict:
     """Where a message goes after an attempt.
 
     `attempts_used` includes this attempt; `may_have_arrived` tells of the earlier ones. Without a policy (its
-    destination is not configured here) the message waits and is never given up.
+    destination is not configured here) the message waits and is never given up. `hold_unknown`: the attempt was begun
+    as one that is not repeated when its outcome is unknown, whatever the policy says now.
+
+    An earlier unknown attempt holds nothing back: if this one was made, somebody wanted it, and what certainly did not
+    act may be tried again.
     """
+    sign = sign_of(outcome)
     match outcome:
         case Delivered(receipt, answer):
-            return Verdict("delivered", receipt=receipt, answer=answer)
+            return Verdict("delivered", receipt=receipt, answer=answer, sign=sign)
         case Rejected(reason, answer):
             state = "unknown" if may_have_arrived else "dead"
-            return Verdict(state, may_have_arrived=may_have_arrived, reason=reason, answer=answer)
-        case RetryLater(reason, after_seconds, counted, answer):
+            return Verdict(
+                state, may_have_arrived=may_have_arrived, reason=reason, answer=answer, sign=sign
+            )
+        case RetryLater(reason, after_seconds, counted, answer, shut):
             unknown, asked = may_have_arrived, after_seconds or 0.0
+            counted = counted and shut is None
+        case Unknown(reason, answer) if hold_unknown or _holds(policy):
+            return Verdict(
+                "unknown", may_have_arrived=True, reason=reason, answer=answer, sign=sign
+            )
         case Unknown(reason, answer):
-            unknown, asked, counted = True, 0.0, True
+            unknown, asked, counted, shut = True, 0.0, True, None
         case _:
             assert_never(outcome)
-    spent = policy is not None and (
-        (counted and attempts_used >= policy.attempts_max) or age_seconds >= policy.age_seconds_max
-    )
-    if spent:
-        state = "unknown" if unknown else "dead"
-        return Verdict(
-            state,
-            counted=counted,
-            may_have_arrived=unknown,
-            reason=f"gave_up: {reason}",
-            answer=answer,
-        )
     first = policy.backoff_seconds if policy else 1.0
     most = policy.backoff_seconds_max if policy else 3600.0
     own = backoff_seconds(attempts_used, first=first, most=most, jitter=jitter)
-    return Verdict(
+    spared = sign is Sign.FAILS
+    again = Verdict(
         "pending",
         delay_seconds=max(own, asked),
         counted=counted,
         may_have_arrived=unknown,
         reason=reason,
         answer=answer,
+        sign=sign,
+        hold_seconds=asked,
+        spare_seconds=max(own, asked) if spared else None,
+        spare_reason=reason if spared else None,
     )
+    # Where nobody is let in, no message is at fault.
+    spent = (
+        policy is not None
+        and shut is None
+        and (
+            (counted and attempts_used >= policy.attempts_max)
+            or age_seconds >= policy.age_seconds_max
+        )
+    )
+    if not spent:
+        return again
+    state = "unknown" if unknown else "dead"
+    return replace(again, state=state, delay_seconds=0.0, reason=f"gave_up: {reason}")
+
+
+def after_resend(
+    outcome: Outcome,
+    *,
+    attempts: int,
+    age_seconds: float,
+    policy: DeliveryPolicy | None,
+    jitter: float,
+    hold_unknown: bool = False,
+) -> Verdict:
+    """Where a resend goes after an attempt: another one later, or `delivered`, `dead` or `unknown`.
+
+    Every attempt counts, whatever it tells of the destination: nothing is lost when a resend is given up.
+    """
+    if isinstance(outcome, RetryLater):
+        outcome = replace(outcome, counted=True, shut=None)
+    return after_attempt(
+        outcome,
+        attempts_used=attempts,
+        may_have_arrived=False,
+        age_seconds=age_seconds,
+        policy=policy,
+        jitter=jitter,
+        hold_unknown=hold_unknown,
+    )
+
+
+def _holds(policy: DeliveryPolicy | None) -> bool:
+    return policy is not None and policy.on_unknown == "hold"

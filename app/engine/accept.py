@@ -22,7 +22,12 @@ SQL = load(__file__)
 
 
 async def accept(
-    pool: "Pool", arrivals: Sequence[Arrival], *, ids: IdFactory, key_seconds: float
+    pool: "Pool",
+    arrivals: Sequence[Arrival],
+    *,
+    ids: IdFactory,
+    key_seconds: float,
+    lock_wait_ms: int | None = None,
 ) -> list[Accepted]:
     """Accept each arrival once, in order: the order of the list is the order in a lane.
 
@@ -31,18 +36,42 @@ async def accept(
 
     Raises `InvalidContent` for one that would be due too far ahead; what came before it in the list is accepted.
 
-    Arrivals that may join others of their conversation are accepted apart from the rest, run by run.
+    Arrivals that may join others of their conversation are accepted apart from the rest, run by run. With
+    `lock_wait_ms` a run is all or nothing, and `Busy` where somebody holds what it needs longer than that.
     """
     accepted: list[Accepted] = []
     for joins, run in groupby(arrivals, key=lambda arrival: arrival.may_join):
         accepted += await _accept_run(
-            pool, list(run), joins=joins, ids=ids, key_seconds=key_seconds
+            pool,
+            list(run),
+            joins=joins,
+            ids=ids,
+            key_seconds=key_seconds,
+            lock_wait_ms=lock_wait_ms,
         )
     return accepted
 
 
+async def recall(pool: "Pool", arrivals: Sequence[Arrival]) -> list[Accepted | None]:
+    """What each arrival's key stands for, like a repeated accept of it; None for one that is new. Changes nothing."""
+
+    async def work(connection: "Link") -> "list[Record]":
+        return await _known(connection, arrivals, range(len(arrivals)))
+
+    found: list[Accepted | None] = [None] * len(arrivals)
+    for row in await transact(pool, work, explicit=False):
+        found[row["position"]] = _accepted(row, duplicate=True, same_body=row["same_body"])
+    return found
+
+
 async def _accept_run(
-    pool: "Pool", arrivals: Sequence[Arrival], *, joins: bool, ids: IdFactory, key_seconds: float
+    pool: "Pool",
+    arrivals: Sequence[Arrival],
+    *,
+    joins: bool,
+    ids: IdFactory,
+    key_seconds: float,
+    lock_wait_ms: int | None,
 ) -> list[Accepted]:
     minted = [(ids.new(), ids.new()) for _ in arrivals]
 
@@ -58,7 +87,7 @@ async def _accept_run(
 
     for _ in range(TRIES_MAX):
         # Alone, a single statement is its own transaction, and the second one only reads.
-        accepted = await transact(pool, work, explicit=joins)
+        accepted = await transact(pool, work, explicit=joins, lock_wait_ms=lock_wait_ms)
         answered = [answer for answer in accepted if answer is not None]
         if len(answered) == len(arrivals):
             return answered

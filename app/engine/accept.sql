@@ -2,10 +2,25 @@
 -- One statement is the whole accept: the key decides, and everything else hangs on the keys that were new.
 -- A twin that is being accepted elsewhere makes the insert wait and then find its key. Keys and lanes are taken in
 -- sorted order, that of C whatever the database collates by; a lane's row is locked by its upsert, which sees its
--- latest version whatever the snapshot says. What would be due too far ahead by this clock is only told so.
-with item as (
+-- latest version whatever the snapshot says. What would be due too far ahead by this clock is only told so. What a
+-- paused source sends is scheduled for no time, and so is what it sends while others of its are still held up.
+with held as (
+    select given.source
+    from (select distinct source from unnest(:sources::text[]) as t (source)) as given
+    where
+        exists (select from sink.pause as p where p.kind = 'source' and p.name = given.source)
+        -- One probe of an index, however many there are.
+        or (
+            select true from sink.turn as h
+            where h.held_source = given.source and h.state = 'scheduled'
+            order by h.held_source, h.id limit 1
+        )
+),
+
+item as (
     select
         t.*,
+        t.source in (select held.source from held) as is_held,
         -- A time that has passed is now: nobody gets before others by naming an early one.
         greatest(coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)), sink.now()) as due_at
     from unnest(
@@ -35,9 +50,10 @@ fresh as (
     select
         item.*,
         fresh_key.expires_at,
-        item.due_at <= sink.now() as is_due,
+        item.due_at <= sink.now() and not item.is_held as is_due,
         row_number() over (
-            partition by item.queue, item.conversation, item.due_at <= sink.now() order by item.position
+            partition by item.queue, item.conversation, item.due_at <= sink.now() and not item.is_held
+            order by item.position
         ) as nth
     from fresh_key
     inner join item using (turn)
@@ -76,7 +92,8 @@ placed as (
 
 new_inbound as (
     insert into sink.inbound (
-        id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+        id, turn, queue, source, conversation, received_at, key_expires_at, content_type, headers, metadata, body,
+        strict_json
     )
     select
         inbound,
@@ -85,6 +102,7 @@ new_inbound as (
         source,
         conversation,
         sink.now(),
+        expires_at,
         content_type,
         headers::jsonb,
         metadata,
@@ -94,8 +112,21 @@ new_inbound as (
 ),
 
 new_turn as (
-    insert into sink.turn (id, queue, conversation, lane_seq, priority, state, created_at, due_at, input_bytes)
-    select turn, queue, conversation, lane_seq, priority, state, sink.now(), due_at, octet_length(body)
+    insert into sink.turn (
+        id, queue, conversation, lane_seq, priority, state, created_at, due_at, ages_from, held_source, input_bytes
+    )
+    select
+        turn,
+        queue,
+        conversation,
+        lane_seq,
+        priority,
+        state,
+        sink.now(),
+        case when is_held then 'infinity' else due_at end,
+        case when is_held and due_at > sink.now() then due_at end,
+        case when is_held then source end,
+        octet_length(body)
     from placed
 ),
 
@@ -120,10 +151,11 @@ select
     item.position,
     known.inbound,
     known.turn,
-    coalesce(turn.state, known.last_state) as state,
+    coalesce(turn.state, gone.state, known.last_state) as state,
     known.expires_at,
     known.body_hash = item.body_hash as same_body
 from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[])
     as item (position, scope, key, body_hash)
 inner join sink.idempotency_key as known on known.scope = item.scope and known.key = item.key
-left join sink.turn on turn.id = known.turn;
+left join sink.turn on turn.id = known.turn
+left join sink.tombstone as gone on turn.id is null and gone.id = known.turn;

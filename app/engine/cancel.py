@@ -28,34 +28,40 @@ async def cancel_turns(pool: "Pool", turns: Sequence[UUID], *, by: str) -> list[
     """Cancel each turn; one outcome each, None for one that does not exist. `by` is who wanted it."""
 
     async def work(connection: "Link") -> list[Changed | None]:
-        await SQL["make_lanes"].run(connection, turns=list(turns))
-        await lock_turns(connection, turns)
-        found = {
-            row["id"]: row
-            for row in await SQL["cancel_turns"].rows(connection, turns=list(turns), by=by)
-        }
-        await promote(connection, [id_ for id_, row in found.items() if row["is_cancelled"]])
-        sealed = [
-            id_ for id_, row in found.items() if row["from_state"] in ("sealed", "undelivered")
-        ]
-        messages = [
-            row["id"]
-            for row in (
-                await SQL["find_undelivered"].rows(connection, turns=sealed) if sealed else ()
-            )
-        ]
-        changed = {
-            row["turn"] for row in await _cancel(connection, messages, by=by) if row["is_changed"]
-        }
-        states = await states_of(connection, turns)
-        return [
-            Changed(states[id_], found[id_]["is_cancelled"] or id_ in changed)
-            if id_ in found
-            else None
-            for id_ in turns
-        ]
+        await hold_turns(connection, turns)
+        return await cancel_held_turns(connection, turns, by=by)
 
     return await transact(pool, work)
+
+
+async def hold_turns(connection: "Link", turns: Sequence[UUID]) -> None:
+    """Take the locks that cancelling these turns needs."""
+    await SQL["make_lanes"].run(connection, turns=list(turns))
+    await lock_turns(connection, turns)
+
+
+async def cancel_held_turns(
+    connection: "Link", turns: Sequence[UUID], *, by: str
+) -> list[Changed | None]:
+    """Cancel turns that are held, inside a transaction of somebody else."""
+    found = {
+        row["id"]: row
+        for row in await SQL["cancel_turns"].rows(connection, turns=list(turns), by=by)
+    }
+    await promote(connection, [id_ for id_, row in found.items() if row["is_cancelled"]])
+    sealed = [id_ for id_, row in found.items() if row["from_state"] in ("sealed", "undelivered")]
+    messages = [
+        row["id"]
+        for row in (await SQL["find_undelivered"].rows(connection, turns=sealed) if sealed else ())
+    ]
+    changed = {
+        row["turn"] for row in await _cancel(connection, messages, by=by) if row["is_changed"]
+    }
+    states = await states_of(connection, turns)
+    return [
+        Changed(states[id_], found[id_]["is_cancelled"] or id_ in changed) if id_ in found else None
+        for id_ in turns
+    ]
 
 
 async def cancel_messages(
@@ -64,21 +70,35 @@ async def cancel_messages(
     """Cancel each message; one outcome each, None for one that does not exist."""
 
     async def work(connection: "Link") -> list[Changed | None]:
-        rows = {row["id"]: row for row in await _cancel(connection, messages, by=by)}
-        return [
-            Changed(rows[id_]["state"], rows[id_]["is_changed"]) if id_ in rows else None
-            for id_ in messages
-        ]
+        return await cancel_messages_in(connection, messages, by=by)
 
     return await transact(pool, work)
+
+
+async def cancel_messages_in(
+    connection: "Link", messages: Sequence[UUID], *, by: str
+) -> list[Changed | None]:
+    """Cancel messages inside a transaction of somebody else."""
+    rows = {row["id"]: row for row in await _cancel(connection, messages, by=by)}
+    return [
+        Changed(rows[id_]["state"], rows[id_]["is_changed"]) if id_ in rows else None
+        for id_ in messages
+    ]
+
+
+async def hold_messages(connection: "Link", messages: Sequence[UUID]) -> None:
+    """Lock messages with all that is locked before them. What is being sent now has to be seen as that.
+
+    A take locks nothing but messages.
+    """
+    await lock_for_messages(connection, messages)
+    await SQL["lock_messages"].run(connection, messages=list(messages))
 
 
 async def _cancel(connection: "Link", messages: Sequence[UUID], *, by: str) -> "list[Record]":
     if not messages:
         return []
-    await lock_for_messages(connection, messages)
-    # A take locks nothing but messages: what it is sending now has to be seen as that.
-    await SQL["lock_messages"].run(connection, messages=list(messages))
+    await hold_messages(connection, messages)
     rows = await SQL["cancel_messages"].rows(connection, messages=list(messages), by=by)
     moved = [row for row in rows if row["is_cancelled"]]
     await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in moved])

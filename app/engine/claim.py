@@ -5,16 +5,18 @@ the first answer gave and still holds.
 """
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from app.domain.errors import InvalidContent, Problem
+from app.domain.errors import InvalidContent, NotReady, Problem
 from app.domain.model import Claimed, ClaimedInbound, ClaimRequest, EndedAttempt
 from app.engine.claim_request import known_requests, remember_requests
 from app.engine.statements import load
+from app.engine.too_old import fail_too_old
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from app.engine.statements import Link
 
 SQL = load(__file__)
+
+# How long a claim that finds nothing but what is too old goes on looking.
+TOO_OLD_SECONDS_MAX = 1.0
 
 
 # A request with its position in the call.
@@ -81,14 +86,37 @@ def _first_of_each(requests: Sequence[ClaimRequest], positions: Sequence[int]) -
 async def _claim(
     pool: "Pool", wanted: Sequence[_Wanted], still_wanted: Callable[[int], bool]
 ) -> dict[int, list[Claimed]]:
-    """What each position is given that is given anything."""
-    if not wanted:
-        return {}
+    """What each position is given that is given anything. What is too old for that fails, and the next is looked at."""
+    until = time.monotonic() + TOO_OLD_SECONDS_MAX
+    ages = {
+        request.queue: request.input_age_seconds_max
+        for _, request in wanted
+        if request.input_age_seconds_max is not None
+    }
+    while wanted:
+        given, too_old = await _lease(pool, wanted, still_wanted)
+        if not too_old:
+            return given
+        try:
+            await fail_too_old(pool, too_old, ages_max=ages, until=until)
+        except NotReady:
+            # What was leased is committed, and the next claim finds the others again.
+            if not given:
+                raise
+        if given or time.monotonic() > until:
+            return given
+    return {}
 
-    async def work(connection: "Link") -> dict[int, list[Claimed]]:
+
+async def _lease(
+    pool: "Pool", wanted: Sequence[_Wanted], still_wanted: Callable[[int], bool]
+) -> tuple[dict[int, list[Claimed]], list[UUID]]:
+    """What each position is given, and which turns are too old for anybody."""
+
+    async def work(connection: "Link") -> tuple[dict[int, list[Claimed]], list[UUID]]:
         requests = [request for _, request in wanted]
         named = [uuid4() if request.request_id is not None else None for request in requests]
-        rows = await SQL["claim_turns"].rows(
+        found = await SQL["claim_turns"].rows(
             connection,
             positions=[n for n, _ in wanted],
             queues=[request.queue for request in requests],
@@ -98,7 +126,9 @@ async def _claim(
             code_versions=[request.code_version for request in requests],
             requests=named,
             answer_bytes=[request.answer_bytes_max for request in requests],
+            ages_max=[request.input_age_seconds_max for request in requests],
         )
+        rows = [row for row in found if row["position"] is not None]
         given = {row["position"] for row in rows}
         kept = [
             (name, request)
@@ -114,7 +144,7 @@ async def _claim(
         answers: dict[int, list[Claimed]] = defaultdict(list)
         for row in rows:
             answers[row["position"]].append(claimed[row["id"]])
-        return answers
+        return answers, [row["id"] for row in found if row["position"] is None]
 
     return await transact(pool, work)
 
@@ -165,6 +195,7 @@ async def _with_inputs(
             conversation=row["conversation"],
             inbound=_within(inputs[row["id"]], bytes_max),
             history=history[row["id"]],
+            waited_seconds=row.get("waited_seconds"),
         )
         for row in rows
     }

@@ -2,7 +2,8 @@
 -- Lease the next due turns of each queue to the requests for it, counting the attempt now, so that a crash counts.
 -- Priorities are walked one by one, so that any number of higher ones that back off costs nothing. Locked rows are
 -- skipped, so a claim never waits. A request gets its share of its queue's turns, as far as its answer has room; the
--- first turn always fits.
+-- first turn always fits. A paused queue gives nothing. Turns whose input is too old are given to nobody, and told
+-- without a position: whoever ends them needs their lanes before.
 with recursive request as (
     select
         t.*,
@@ -12,12 +13,17 @@ with recursive request as (
         ) as taken_before
     from unnest(
         :positions::int[], :queues::text[], :agents::text[], :turns_max::int[], :leases::int[],
-        :code_versions::text[], :requests::uuid[], :answer_bytes::bigint[]
-    ) as t (position, queue, agent, turns_max, lease_seconds, code_version, request, answer_bytes_max)
+        :code_versions::text[], :requests::uuid[], :answer_bytes::bigint[], :ages_max::double precision[]
+    ) as t (position, queue, agent, turns_max, lease_seconds, code_version, request, answer_bytes_max, age_seconds_max)
 ),
 
 wanted as (
-    select queue, sum(turns_max)::int as turns from request group by queue
+    select queue, sum(turns_max)::int as turns, min(age_seconds_max) as age_seconds_max
+    from request
+    where not exists (
+        select from sink.pause as p where p.kind = 'all' or (p.kind = 'queue' and p.name = request.queue)
+    )
+    group by queue
 ),
 
 rung (queue, turns, priority) as (
@@ -44,13 +50,17 @@ rung (queue, turns, priority) as (
 ),
 
 candidate as materialized (
-    select wanted.queue, found.id, found.input_bytes, found.priority, found.due_at
+    select
+        wanted.queue, found.id, found.input_bytes, found.priority, found.due_at,
+        coalesce(
+            found.ages_from < sink.now() - make_interval(secs => wanted.age_seconds_max), false
+        ) as is_too_old
     from wanted
     cross join lateral (
-        select picked.id, picked.input_bytes, picked.priority, picked.due_at
+        select picked.*
         from rung
         cross join lateral (
-            select t.id, t.input_bytes, t.priority, t.due_at
+            select t.id, t.input_bytes, t.priority, t.due_at, coalesce(t.ages_from, t.created_at) as ages_from
             from sink.turn as t
             where
                 t.queue = rung.queue and t.priority = rung.priority and t.state = 'queued'
@@ -65,7 +75,9 @@ candidate as materialized (
 ),
 
 ranked as (
-    select *, row_number() over (partition by queue order by priority desc, due_at, id) as nth from candidate
+    select *, row_number() over (partition by queue order by priority desc, due_at, id) as nth
+    from candidate
+    where not is_too_old
 ),
 
 share as (
@@ -94,7 +106,7 @@ claimed as (
     from share
     where t.id = share.id and (share.bytes_so_far <= share.answer_bytes_max or share.nth_of_request = 1)
     returning
-        t.id, t.attempt, t.token, t.lease_seconds, t.conversation,
+        t.id, t.attempt, t.token, t.lease_seconds, t.conversation, coalesce(t.ages_from, t.created_at) as came_at,
         share.position, share.nth, share.agent, share.code_version, share.request
 ),
 
@@ -110,8 +122,14 @@ noted as (
     from claimed
 )
 
-select position, id, attempt, token, lease_seconds::double precision as expires_in_seconds, conversation
+select
+    position, id, attempt, token, lease_seconds::double precision as expires_in_seconds, conversation, nth,
+    case when attempt = 1 then extract(epoch from sink.now() - came_at)::double precision end as waited_seconds
 from claimed
+union all
+select null, id, null, null, null, null, null, null
+from candidate
+where is_too_old
 order by position, nth;
 
 -- name: read_inbound

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.domain.lifecycle import MESSAGE_CLOSED, MESSAGE_STUCK
+from app.domain.model import TurnMove
 from app.engine.statements import load
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ async def lock_for_messages(connection: "Link", messages: Collection[UUID]) -> N
     await SQL["lock_for_messages"].run(connection, messages=list(messages))
 
 
-async def follow_up(connection: "Link", moved: Sequence[tuple[UUID, UUID, str]]) -> list[UUID]:
+async def follow_up(connection: "Link", moved: Sequence[tuple[UUID, UUID, str]]) -> list[TurnMove]:
     """Settle what depends on messages that moved, given as (message, turn, new state).
 
     Returns the turns that moved.
@@ -36,4 +37,5 @@ async def follow_up(connection: "Link", moved: Sequence[tuple[UUID, UUID, str]])
     if gone:
         await SQL["move_on"].run(connection, gone=gone)
     turns = sorted({turn for _, turn, _ in moved})
-    return [row["turn"] for row in await SQL["settle_turns"].rows(connection, turns=turns)]
+    rows = await SQL["settle_turns"].rows(connection, turns=turns)
+    return [TurnMove(**dict(row)) for row in rows]

@@ -1,7 +1,17 @@
 -- name: lock_for_messages
--- Lock the turns of these messages, then their delivery lanes, each in order. Comes before any lock on a message.
+-- Lock the turns of these messages, then the delivery lanes in which something may follow from them, each in order:
+-- their own, and of a strict set those of all that stand behind them. Comes before any lock on a message.
 with family as (
-    select turn, queue, conversation, destination from sink.outbox where id = any(:messages)
+    select turn, seal, position, strict, queue, conversation, destination from sink.outbox where id = any(:messages)
+),
+
+lane as (
+    select queue, conversation, destination from family where conversation is not null
+    union
+    select o.queue, o.conversation, o.destination
+    from family as f
+    inner join sink.outbox as o on o.turn = f.turn and o.seal = f.seal and o.position > f.position
+    where f.strict and o.conversation is not null
 ),
 
 turns as materialized (
@@ -16,30 +26,33 @@ from sink.delivery_lane as l
 where
     -- Counting the turns is what locks them first.
     (select count(*) from turns) >= 0
-    and (l.queue, l.conversation, l.destination) in (
-        select queue, conversation, destination from family where conversation is not null
-    )
+    and (l.queue, l.conversation, l.destination) in (select queue, conversation, destination from lane)
 order by l.queue, l.conversation, l.destination
 for no key update;
 
 -- name: leave_lanes
--- Dead and unknown messages stop the later ones of their set in their lane and no other set: all of them leave the lane
--- that they share with other sets, for good.
+-- Dead and unknown messages stop the later ones of their set in their lane, of a strict set all later ones, and no
+-- other set: all of them leave the lanes that they share with other sets, for good.
 update sink.outbox as o
 set left_lane = true
 from sink.outbox as stuck
 where
     stuck.id = any(:stuck)
-    and o.turn = stuck.turn and o.seal = stuck.seal and o.destination = stuck.destination
-    and o.conversation is not distinct from stuck.conversation
-    and o.position >= stuck.position and not o.left_lane
+    and o.turn = stuck.turn and o.seal = stuck.seal and o.position >= stuck.position
+    and (
+        o.strict
+        or (o.destination = stuck.destination and o.conversation is not distinct from stuck.conversation)
+    )
+    and not o.left_lane
 returning o.id;
 
 -- name: move_on
--- What waited for messages that ended or left waits for the next open one before it, or for nothing: then its own
--- pause begins.
+-- What waited for messages that ended or left waits for the next open one before it: in its set, then in the lane that
+-- it shares with other sets. Behind nobody its own pause begins.
 with follower as (
-    select f.id, f.turn, f.seal, f.position, f.queue, f.conversation, f.destination, f.place, f.left_lane, f.blocked_by
+    select
+        f.id, f.turn, f.seal, f.position, f.strict, f.queue, f.conversation, f.destination, f.place, f.left_lane,
+        f.blocked_by
     from sink.outbox as f
     where f.blocked_by = any(:gone)
 ),
@@ -53,7 +66,10 @@ next as (
                 select o.id from sink.outbox as o
                 where
                     o.turn = f.turn and o.seal = f.seal and o.position < f.position
-                    and o.destination = f.destination and o.conversation is not distinct from f.conversation
+                    and (
+                        f.strict
+                        or (o.destination = f.destination and o.conversation is not distinct from f.conversation)
+                    )
                     and o.state not in ('delivered', 'cancelled')
                 order by o.position desc limit 1
             ),
@@ -95,7 +111,10 @@ with tally as (
                 select from sink.outbox as p
                 where
                     p.turn = o.turn and p.seal = o.seal and p.position < o.position
-                    and p.destination = o.destination and p.conversation is not distinct from o.conversation
+                    and (
+                        o.strict
+                        or (p.destination = o.destination and p.conversation is not distinct from o.conversation)
+                    )
                     and p.state in ('dead', 'unknown')
             ))
         ) as moves
@@ -119,9 +138,19 @@ moved as (
     set state = decided.to_state
     from decided
     where t.id = decided.id and t.state in ('sealed', 'undelivered') and t.state <> decided.to_state
-    returning t.id, decided.from_state, t.state
+    returning t.id, t.queue, decided.from_state, t.state, t.attempt, coalesce(t.ages_from, t.created_at) as came_at
+),
+
+noted as (
+    insert into sink.event (turn, verb, from_state, to_state)
+    select id, 'settle', from_state, state from moved
 )
 
-insert into sink.event (turn, verb, from_state, to_state)
-select id, 'settle', from_state, state from moved
-returning turn, to_state;
+select
+    moved.id as turn,
+    moved.queue,
+    moved.state,
+    extract(epoch from sink.now() - moved.came_at)::double precision as age_seconds,
+    extract(epoch from sink.now() - a.ended_at)::double precision as sealed_seconds
+from moved
+left join sink.attempt as a on a.turn = moved.id and a.number = moved.attempt;

@@ -6,6 +6,51 @@ where state = 'scheduled' and due_at <= sink.now()
 order by due_at, id
 limit :turns_max;
 
+-- name: find_held
+-- Turns that a source held up which is no longer paused, in the order of their ids. Sources are walked one by one, so
+-- that any number held by one that is still paused costs nothing. One with a time of its own to come has that.
+with recursive holding (source) as (
+    (
+        select t.held_source from sink.turn as t
+        where t.held_source is not null and t.state = 'scheduled'
+        order by t.held_source limit 1
+    )
+    union all
+    select (
+        select t.held_source from sink.turn as t
+        where t.held_source is not null and t.state = 'scheduled' and t.held_source > holding.source
+        order by t.held_source limit 1
+    )
+    from holding
+    where holding.source is not null
+)
+
+select found.id, found.queue, coalesce(found.ages_from > sink.now(), false) as has_time
+from holding
+cross join lateral (
+    select t.id, t.queue, t.ages_from from sink.turn as t
+    where t.held_source is not null and t.held_source = holding.source and t.state = 'scheduled'
+    order by t.held_source, t.id limit :turns_max
+) as found
+where not exists (select from sink.pause as p where p.kind = 'source' and p.name = holding.source)
+order by found.id
+limit :turns_max;
+
+-- name: keep_times
+-- Turns that nothing holds up any more wait for the times they were given.
+with chosen as materialized (
+    select id, held_source, ages_from from sink.turn
+    where id = any(:turns)
+    order by id
+    for no key update
+)
+
+update sink.turn as t
+set due_at = chosen.ages_from, ages_from = null, held_source = null
+from chosen
+where t.id = chosen.id and chosen.held_source is not null and t.state = 'scheduled'
+returning t.id;
+
 -- name: enter_lanes
 -- Give each lane that these turns enter as many places as it needs, under its lock.
 insert into sink.lane as l (queue, conversation, tail)
@@ -52,7 +97,11 @@ entered as (
         state = case
             when e.conversation is null or (e.holder is null and e.nth = 1) then 'queued' else 'waiting'
         end,
-        lane_seq = e.tail - e.turns + e.nth
+        lane_seq = e.tail - e.turns + e.nth,
+        -- What was held up was due at no time: it is from now on.
+        due_at = least(t.due_at, sink.now()),
+        ages_from = least(t.due_at, sink.now()),
+        held_source = null
     from entering as e
     where t.id = e.id and t.state = 'scheduled'
     returning t.id, t.queue, t.state

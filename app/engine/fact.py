@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.domain.model import Fact
+from app.engine.breaker import Ended, end_attempts
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.statements import load
 from app.engine.transaction import transact
@@ -32,6 +33,9 @@ async def record_facts(pool: "Pool", facts: Sequence[Fact]) -> set[UUID]:
             statuses=[fact.status for fact in facts],
         )
         await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in rows])
+        # It may be old, and tells nothing of the destination now.
+        ended = [Ended(row["destination"]) for row in rows if row["from_state"] == "sending"]
+        await end_attempts(connection, ended, policies={})
         return {row["id"] for row in rows}
 
     return await transact(pool, work)

@@ -31,7 +31,9 @@ delivered as (
         receipt = known.receipt
     from known
     where o.id = known.id and o.state in ('pending', 'sending', 'dead', 'unknown', 'cancelled')
-    returning o.id, o.turn, o.state, known.from_state, known.attempt, known.attempt_id, known.receipt, known.status
+    returning
+        o.id, o.turn, o.destination, o.state,
+        known.from_state, known.attempt, known.attempt_id, known.receipt, known.status
 ),
 
 noted as (
@@ -42,4 +44,4 @@ noted as (
     from delivered
 )
 
-select id, turn, state from delivered;
+select id, turn, destination, state, from_state from delivered;

@@ -11,6 +11,8 @@ select
     a.number as attempt,
     a.ended,
     a.request_hash,
+    extract(epoch from sink.now() - a.claimed_at)::double precision as held_seconds,
+    extract(epoch from sink.now() - coalesce(t.ages_from, t.created_at))::double precision as age_seconds,
     (
         select last.ended from sink.attempt as last
         where last.turn = item.turn and last.ended is not null

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -143,25 +143,20 @@ async def states_of(connection: "Link", turns: Sequence[UUID]) -> dict[UUID, str
     return {row["id"]: row["state"] for row in rows}
 
 
+async def turn_views(connection: "Link", turns: Sequence[UUID]) -> list[TurnView]:
+    """The turns that exist, in any order and without their messages, inside a transaction of somebody else."""
+    rows = await SQL["find_turns"].rows(connection, turns=list(turns))
+    names = [name for name in TurnView.__slots__ if name != "messages"]
+    return [TurnView(**{name: row[name] for name in names}, messages=()) for row in rows]
+
+
 async def find_turn(pool: "Pool", turn: UUID) -> TurnView | None:
     """A turn with the messages of its live seal; None if there is no such turn."""
 
     async def work(connection: "Link") -> TurnView | None:
-        for row in await SQL["find_turns"].rows(connection, turns=[turn]):
+        for view in await turn_views(connection, [turn]):
             messages = await SQL["find_messages"].rows(connection, turns=[turn])
-            return TurnView(
-                id=row["id"],
-                inbound=row["inbound"],
-                queue=row["queue"],
-                conversation=row["conversation"],
-                state=row["state"],
-                reason=row["reason"],
-                attempt=row["attempt"],
-                created_at=row["created_at"],
-                due_at=row["due_at"],
-                payload_hash=row["payload_hash"],
-                messages=[_message(message) for message in messages],
-            )
+            return replace(view, messages=[message_view(message) for message in messages])
         return None
 
     return await transact(pool, work, explicit=False)
@@ -193,7 +188,10 @@ async def find_message(pool: "Pool", message: UUID) -> MessageDetail | None:
                 connection, turn=row["turn"], message=message, events_max=MESSAGE_EVENTS_MAX
             )
             return MessageDetail(
-                _message(row), json.loads(row["headers"]), row["body"], [_event(e) for e in events]
+                message_view(row),
+                json.loads(row["headers"]),
+                row["body"],
+                [_event(e) for e in events],
             )
         return None
 
@@ -226,7 +224,7 @@ async def oldest_pending_seconds(pool: "Pool", destinations: Sequence[str]) -> d
 
 
 async def find_chores(pool: "Pool") -> list[str]:
-    """Which of the sweep's chores have something to do: turns, messages, due, requests."""
+    """Which of the sweep's chores have something to do: turns, messages, due, held, requests."""
     return [row["chore"] for row in await _read(pool, SQL["find_chores"])]
 
 
@@ -234,7 +232,8 @@ def _place(rows: "Sequence[Record]") -> Place | None:
     return Place(rows[0]["id"], rows[0]["queue"], rows[0]["conversation"]) if rows else None
 
 
-def _message(row: "Record") -> MessageView:
+def message_view(row: "Record") -> MessageView:
+    """A message from the row that holds its columns."""
     return MessageView(**{name: row[name] for name in MessageView.__slots__})
 
 

@@ -152,13 +152,48 @@ cross join lateral (
 ) as oldest;
 
 -- name: find_chores
--- What there is to do for the sweep, one index probe each.
+-- What there is to do for the sweep, one index probe each: the order keeps a plan from walking through rows that are
+-- many and never due. What a source holds up that is still paused is passed by.
+with recursive holding (source) as (
+    (
+        select t.held_source from sink.turn as t
+        where t.held_source is not null and t.state = 'scheduled'
+        order by t.held_source limit 1
+    )
+    union all
+    select (
+        select t.held_source from sink.turn as t
+        where t.held_source is not null and t.state = 'scheduled' and t.held_source > holding.source
+        order by t.held_source limit 1
+    )
+    from holding
+    where holding.source is not null
+)
+
 select chore
 from (
     values
-    ('turns', exists (select from sink.turn where state = 'processing' and lease_expires_at <= sink.now())),
-    ('messages', exists (select from sink.outbox where state = 'sending' and lease_expires_at <= sink.now())),
-    ('due', exists (select from sink.turn where state = 'scheduled' and due_at <= sink.now())),
-    ('requests', exists (select from sink.claim_request where expires_at <= sink.now()))
+    (
+        'turns',
+        (select lease_expires_at from sink.turn where state = 'processing' order by lease_expires_at, id limit 1)
+        <= sink.now()
+    ),
+    (
+        'messages',
+        (select lease_expires_at from sink.outbox where state = 'sending' order by lease_expires_at, id limit 1)
+        <= sink.now()
+    ),
+    ('due', (select due_at from sink.turn where state = 'scheduled' order by due_at, id limit 1) <= sink.now()),
+    (
+        'held',
+        exists (
+            select from holding
+            where
+                holding.source is not null
+                and not exists (select from sink.pause as p where p.kind = 'source' and p.name = holding.source)
+        )
+    ),
+    ('requests', exists (select from sink.claim_request where expires_at <= sink.now())),
+    ('operations', exists (select from sink.operation where state = 'running'))
 ) as look (chore, found)
 where found;

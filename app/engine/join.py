@@ -26,7 +26,7 @@ _Lane = tuple[str, str]
 
 @dataclass(slots=True)
 class _Gathering:
-    """A turn that gathers inbound: one that is there, or one that this call adds (`place` is given)."""
+    """A turn that gathers inbound: one that is there, or one that this call adds (with a `place`, or held up)."""
 
     turn: UUID
     joining: Joining
@@ -34,6 +34,7 @@ class _Gathering:
     before_bytes: int = 0
     place: int | None = None
     state: str = "queued"
+    held: bool = False
     arrivals: list[int] = field(default_factory=list)
     bytes: int = 0
     priority: int = -100
@@ -65,8 +66,12 @@ async def accept_joining(
     fresh = await _fresh(connection, arrivals, minted, key_seconds=key_seconds)
     if not fresh:
         return [None] * len(arrivals)
-    gatherings = await _gather(connection, arrivals, minted, list(fresh))
-    await _write(connection, arrivals, minted, gatherings)
+    held = [n for n, row in fresh.items() if row["is_held"]]
+    gatherings = [_alone(arrivals[n], n, minted[n][1]) for n in held]
+    free = [n for n in fresh if n not in held]
+    if free:
+        gatherings += await _gather(connection, arrivals, minted, free)
+    await _write(connection, arrivals, minted, gatherings, key_seconds=key_seconds)
     accepted: list[Accepted | None] = [None] * len(arrivals)
     for gathering in gatherings:
         for n in gathering.arrivals:
@@ -96,6 +101,7 @@ async def _fresh(
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],
         turns=[turn for _, turn in minted],
+        sources=[arrival.source for arrival in arrivals],
         key_seconds=key_seconds,
     )
     positions = {inbound: n for n, (inbound, _) in enumerate(minted)}
@@ -121,11 +127,8 @@ async def _gather(
     gatherings: list[_Gathering] = []
     for n in fresh:
         arrival = arrivals[n]
-        joining, conversation = arrival.joining, arrival.conversation
-        if joining is None or conversation is None:
-            message = "only what may join is accepted here"
-            raise ValueError(message)
-        lane = (arrival.queue, conversation)
+        joining = _joining(arrival)
+        lane = (arrival.queue, arrival.conversation or "")
         gathering = open_.get(lane)
         if gathering is None and lane in last:
             gathering = _existing(last[lane], joining)
@@ -139,6 +142,20 @@ async def _gather(
         gathering.add(n, arrival)
         open_[lane] = gathering
     return [gathering for gathering in gatherings if gathering.arrivals]
+
+
+def _alone(arrival: Arrival, position: int, turn: UUID) -> _Gathering:
+    """What a paused source holds up joins nothing."""
+    gathering = _Gathering(turn, _joining(arrival), state="scheduled", held=True)
+    gathering.add(position, arrival)
+    return gathering
+
+
+def _joining(arrival: Arrival) -> Joining:
+    if arrival.joining is None or arrival.conversation is None:
+        message = "only what may join is accepted here"
+        raise ValueError(message)
+    return arrival.joining
 
 
 def _existing(row: "Record", joining: Joining) -> _Gathering:
@@ -156,8 +173,10 @@ async def _write(
     arrivals: Sequence[Arrival],
     minted: Sequence[tuple[UUID, UUID]],
     gatherings: Sequence[_Gathering],
+    *,
+    key_seconds: float,
 ) -> None:
-    joined = [gathering for gathering in gatherings if gathering.place is None]
+    joined = [one for one in gatherings if one.place is None and not one.held]
     if joined:
         await SQL["join_turns"].run(
             connection,
@@ -183,6 +202,18 @@ async def _write(
             counts=[len(gathering.arrivals) for gathering in added],
             bytes=[gathering.bytes for gathering in added],
         )
+    held = [gathering for gathering in gatherings if gathering.held]
+    if held:
+        first = [arrivals[gathering.arrivals[0]] for gathering in held]
+        await SQL["add_held"].run(
+            connection,
+            turns=[gathering.turn for gathering in held],
+            queues=[arrival.queue for arrival in first],
+            conversations=[arrival.conversation for arrival in first],
+            priorities=[gathering.priority for gathering in held],
+            sources=[arrival.source for arrival in first],
+            bytes=[gathering.bytes for gathering in held],
+        )
     placed = sorted(
         (n, gathering.turn, gathering.before_count + nth)
         for gathering in gatherings
@@ -195,6 +226,7 @@ async def _write(
         places=[place for _, _, place in placed],
         scopes=[arrivals[n].scope for n, _, _ in placed],
         keys=[arrivals[n].key for n, _, _ in placed],
+        key_seconds=key_seconds,
         **contents([arrivals[n] for n, _, _ in placed]),
     )
 

@@ -1,19 +1,45 @@
 -- name: add_keys
 -- The keys that are new, each for the inbound minted with it. A twin that is being accepted elsewhere is waited for.
-insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
-select
-    item.scope,
-    item.key,
-    item.body_hash,
-    item.inbound,
-    item.turn,
-    sink.now(),
-    sink.now() + make_interval(secs => :key_seconds)
-from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[])
-    as item (position, scope, key, body_hash, inbound, turn)
-order by item.scope collate "C", item.key collate "C", item.position
-on conflict do nothing
-returning inbound, expires_at;
+-- What a paused source sends is held up, and so is what it sends while others of its still are.
+with item as (
+    select * from unnest(
+        :positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[],
+        :sources::text[]
+    ) as t (position, scope, key, body_hash, inbound, turn, source)
+),
+
+held as (
+    select given.source
+    from (select distinct source from item) as given
+    where
+        exists (select from sink.pause as p where p.kind = 'source' and p.name = given.source)
+        -- One probe of an index, however many there are.
+        or (
+            select true from sink.turn as h
+            where h.held_source = given.source and h.state = 'scheduled'
+            order by h.held_source, h.id limit 1
+        )
+),
+
+fresh as (
+    insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
+    select
+        item.scope,
+        item.key,
+        item.body_hash,
+        item.inbound,
+        item.turn,
+        sink.now(),
+        sink.now() + make_interval(secs => :key_seconds)
+    from item
+    order by item.scope collate "C", item.key collate "C", item.position
+    on conflict do nothing
+    returning inbound, expires_at
+)
+
+select fresh.inbound, fresh.expires_at, item.source in (select held.source from held) as is_held
+from fresh
+inner join item using (inbound);
 
 -- name: hold_lanes
 -- Lock the lanes of these conversations, making those that are new.
@@ -119,6 +145,26 @@ insert into sink.event (turn, verb, to_state)
 select turn, 'accept', state from item
 order by turn;
 
+-- name: add_held
+-- New turns from a paused source: they take no lane, and nobody joins them before they are due.
+with item as (
+    select * from unnest(
+        :turns::uuid[], :queues::text[], :conversations::text[], :priorities::int[], :sources::text[], :bytes::bigint[]
+    ) as t (turn, queue, conversation, priority, source, input_bytes)
+),
+
+added as (
+    insert into sink.turn (
+        id, queue, conversation, priority, state, created_at, due_at, held_source, input_bytes
+    )
+    select turn, queue, conversation, priority, 'scheduled', sink.now(), 'infinity', source, input_bytes
+    from item
+)
+
+insert into sink.event (turn, verb, to_state)
+select turn, 'accept', 'scheduled' from item
+order by turn;
+
 -- name: add_inbound
 -- The inbound of this call, with their places in their turns, and the turns that their keys stand for now.
 with item as (
@@ -141,7 +187,8 @@ pointed as (
 )
 
 insert into sink.inbound (
-    id, turn, position, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+    id, turn, position, queue, source, conversation, received_at, key_expires_at, content_type, headers, metadata, body,
+    strict_json
 )
 select
     inbound,
@@ -151,6 +198,7 @@ select
     source,
     conversation,
     sink.now(),
+    sink.now() + make_interval(secs => :key_seconds),
     content_type,
     headers::jsonb,
     metadata,

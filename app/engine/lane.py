@@ -11,6 +11,8 @@ from uuid import UUID
 from app.engine.statements import load
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from app.engine.statements import Link
 
 SQL = load(__file__)
@@ -26,7 +28,8 @@ async def lock_turns(connection: "Link", turns: Collection[UUID]) -> None:
     await SQL["lock_turns"].run(connection, turns=list(turns))
 
 
-async def promote(connection: "Link", turns: Collection[UUID]) -> None:
-    """Give the lanes that these turns have left to those who wait longest."""
-    if turns:
-        await SQL["promote_turns"].run(connection, turns=list(turns))
+async def promote(connection: "Link", turns: Collection[UUID]) -> "list[Record]":
+    """Give the lanes that these turns have left to those who wait longest: `id` and `queue` of each."""
+    if not turns:
+        return []
+    return await SQL["promote_turns"].rows(connection, turns=list(turns))

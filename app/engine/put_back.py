@@ -1,10 +1,13 @@
 """Put back: turns leave processing without a seal, by their agent's wish or by the sweep, and free lanes they lost."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.model import HandedBack
 from app.engine.lane import lock_lanes, promote
 from app.engine.statements import load
 
@@ -53,8 +56,8 @@ async def lock_held(
     return {(row["id"], row["token"]): row for row in rows}
 
 
-async def put_back(connection: "Link", decided: Sequence[PutBack]) -> dict[UUID, str]:
-    """Move locked turns out of processing, and free the lanes of those that failed. Returns the state of each."""
+async def put_back(connection: "Link", decided: Sequence[PutBack]) -> dict[UUID, HandedBack]:
+    """Move locked turns out of processing, and free the lanes of those that failed. Returns what became of each."""
     if not decided:
         return {}
     rows = await SQL["put_back"].rows(
@@ -71,4 +74,15 @@ async def put_back(connection: "Link", decided: Sequence[PutBack]) -> dict[UUID,
         verbs=[item.verb for item in decided],
     )
     await promote(connection, [row["id"] for row in rows if row["state"] == "failed"])
-    return {row["id"]: row["state"] for row in rows}
+    counted = {item.turn for item in decided if item.counted}
+    return {
+        row["id"]: HandedBack(row["state"], _used(row["usage"]) if row["id"] in counted else {})
+        for row in rows
+    }
+
+
+def _used(usage: str | None) -> dict[str, Decimal]:
+    """What an attempt had told of its usage."""
+    if usage is None:
+        return {}
+    return {name: Decimal(str(total)) for name, total in json.loads(usage).items()}

@@ -43,6 +43,7 @@ ended as (
     set ended = moved.ended, ended_at = sink.now(), reason = moved.reason
     from moved
     where a.turn = moved.id and a.number = moved.attempt
+    returning a.turn, a.usage
 ),
 
 noted as (
@@ -50,4 +51,6 @@ noted as (
     select id, verb, 'processing', state, attempt, reason from moved
 )
 
-select id, queue, state from moved;
+select moved.id, moved.queue, moved.state, ended.usage
+from moved
+left join ended on ended.turn = moved.id;

@@ -30,7 +30,8 @@ redriven as (
         reason = null,
         attempts_used = 0,
         releases = 0,
-        due_at = sink.now()
+        due_at = sink.now(),
+        ages_from = sink.now()
     from returning_turn as r
     where t.id = r.id and t.state = 'failed'
     returning t.id, t.state
@@ -45,17 +46,29 @@ select id, state from redriven;
 
 -- name: find_stuck
 -- The dead and unknown messages of these turns' live seals. They stay so: whoever moves one locks its turn before.
+with named as materialized (
+    select id, seal, state from sink.turn where id = any(:turns)
+)
+
+-- Through their turns, and not through everything that is dead or unknown.
 select o.id
-from sink.outbox as o
-inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
-where o.turn = any(:turns) and t.state = 'undelivered' and o.state in ('dead', 'unknown');
+from named
+cross join lateral (
+    select m.id, m.state from sink.outbox as m where m.turn = named.id and m.seal = named.seal offset 0 -- noqa: AM09
+) as o
+where named.state = 'undelivered' and o.state in ('dead', 'unknown');
 
 -- name: reseal_turns
 -- Turns whose stuck messages are about to be sent again are on their way again.
-with resealed as (
+with stuck as materialized (
+    select distinct turn from sink.outbox where id = any(:messages)
+),
+
+resealed as (
     update sink.turn as t
     set state = 'sealed'
-    where t.id in (select turn from sink.outbox where id = any(:messages)) and t.state = 'undelivered'
+    from stuck
+    where t.id = stuck.turn and t.state = 'undelivered'
     returning t.id
 ),
 
@@ -84,7 +97,10 @@ placed as (
             select p.id from sink.outbox as p
             where
                 p.turn = o.turn and p.seal = o.seal and p.position < o.position
-                and p.destination = o.destination and p.conversation is not distinct from o.conversation
+                and (
+                    o.strict
+                    or (p.destination = o.destination and p.conversation is not distinct from o.conversation)
+                )
                 and p.state not in ('delivered', 'cancelled')
             order by p.position desc limit 1
         ) as blocker

@@ -43,7 +43,7 @@ async def release(
         lost = [pair for pair in held if pair not in locked]
         found = await find_attempts(connection, lost) if lost else {}
         return [
-            HandedBack(moved[pair[0]])
+            moved[pair[0]]
             if pair in locked
             else _repeated(found[pair])
             if pair in found

@@ -27,7 +27,7 @@ _alembic = threading.Lock()
 
 
 # The role of the service does not exist, or the login may not take it on.
-_NOT_OUR_ROLE = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
+NOT_OUR_ROLE = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
 
 
 class WrongSchema(SinksweepError):
@@ -54,6 +54,12 @@ def head() -> str:
     return str(ScriptDirectory.from_config(_configuration(None)).get_current_head())
 
 
+def written_schema() -> str:
+    """The schema that this version was written for, as `make schema` wrote it."""
+    folder = Path(_configuration(None).get_main_option("script_location") or "")
+    return (folder / "schema.sql").read_text(encoding="utf-8")
+
+
 async def upgrade(url: str) -> None:
     """Run the missing revisions as the role of `url`, which must own the schema. Safe to run at once.
 
@@ -72,6 +78,11 @@ async def upgrade(url: str) -> None:
         raise UpgradeFailed(message) from error
 
 
+def not_our_role(error: BaseException) -> bool:
+    """Whether the server was reached and the login could not take on the role of the service."""
+    return isinstance(error.__cause__, NOT_OUR_ROLE)
+
+
 async def check_schema(pool: "Pool") -> None:
     """Raise `WrongSchema` unless the database is at this version's revision."""
 
@@ -86,7 +97,7 @@ async def check_schema(pool: "Pool") -> None:
         found, wanted = await transact(pool, work, explicit=False), head()
     except DatabaseUnavailable as error:
         # The first migration on a server makes the role that the service takes on.
-        if isinstance(error.__cause__, _NOT_OUR_ROLE):
+        if not_our_role(error):
             message = f"{error.__cause__}: run `sinksweep migrate`, or correct database.role"
             raise WrongSchema(message) from error
         raise

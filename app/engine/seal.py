@@ -41,7 +41,9 @@ _Lane = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A message with its place: `behind` is its predecessor in its lane, where the same call adds both."""
+    """A message with its place. `behind` is its predecessor, where the same call adds both: in its lane, or in its set
+    where order is strict.
+    """
 
     id: UUID
     turn: UUID
@@ -50,13 +52,26 @@ class _Message:
     queue: str
     place: int | None
     behind: UUID | None
+    strict: bool
     draft: DraftMessage
 
 
-async def seal(pool: "Pool", requests: Sequence[SealRequest], *, ids: IdFactory) -> list[Outcome]:
-    """Seal each turn whose token holds; one outcome each, in order."""
+async def seal(
+    pool: "Pool",
+    requests: Sequence[SealRequest],
+    *,
+    ids: IdFactory,
+    lock_wait_ms: int | None = None,
+) -> list[Outcome]:
+    """Seal each turn whose token holds; one outcome each, in order.
+
+    With `lock_wait_ms` it is `Busy` where somebody holds what it needs longer than that.
+    """
     pairs = [(request.turn, request.token) for request in requests]
-    first = {pair: n for n, pair in reversed(list(enumerate(pairs)))}
+    # In the order of the list, so that sets of one call stand in their lanes as they were given.
+    first: dict[_Pair, int] = {}
+    for n, pair in enumerate(pairs):
+        first.setdefault(pair, n)
 
     async def work(connection: "Link") -> dict[int, Outcome]:
         found = await find_attempts(connection, list(first))
@@ -72,11 +87,12 @@ async def seal(pool: "Pool", requests: Sequence[SealRequest], *, ids: IdFactory)
             for pair, n in first.items()
         }
 
-    outcomes = await transact(pool, work)
+    outcomes = await transact(pool, work, lock_wait_ms=lock_wait_ms)
     # The same token twice in one list: the later ones find what the first has left.
     later = [n for n in range(len(requests)) if n not in outcomes]
     if later:
-        again = await seal(pool, [requests[n] for n in later], ids=ids)
+        rest = [requests[n] for n in later]
+        again = await seal(pool, rest, ids=ids, lock_wait_ms=lock_wait_ms)
         outcomes |= dict(zip(later, again, strict=True))
     return [outcomes[n] for n in range(len(requests))]
 
@@ -112,7 +128,7 @@ async def _seal(
         payload_hash(
             turn=request.turn,
             attempt=row["attempt"],
-            order=None,
+            order=request.order,
             messages=[message.hash for message in request.messages],
         )
         for request, row in zip(requests, rows, strict=True)
@@ -159,7 +175,12 @@ async def _seal(
         of_turn[message.turn].append(SealedMessage(message.id, _key(message.id), "pending"))
     return {
         (request.turn, request.token): Sealed(
-            moved[request.turn]["state"], spell(digest), of_turn[request.turn], repeated=False
+            moved[request.turn]["state"],
+            spell(digest),
+            of_turn[request.turn],
+            repeated=False,
+            held_seconds=found[request.turn, request.token]["held_seconds"],
+            age_seconds=found[request.turn, request.token]["age_seconds"],
         )
         for request, digest in held
     }
@@ -179,6 +200,8 @@ def _placed(
     last: dict[tuple[object, str | None, str], UUID] = {}
     for request in requests:
         row = moved[request.turn]
+        strict = request.order == "strict"
+        before: UUID | None = None
         for position, draft in enumerate(request.messages):
             place = None
             if draft.conversation is not None:
@@ -195,11 +218,13 @@ def _placed(
                     position,
                     row["queue"],
                     place,
-                    last.get(after),
+                    before or last.get(after),
+                    strict,
                     draft,
                 )
             )
             last[after] = id_
+            before = id_ if strict else None
     return placed
 
 
@@ -216,6 +241,7 @@ async def _add(connection: "Link", messages: Sequence[_Message]) -> None:
         destinations=[draft.destination for draft in drafts],
         places=[message.place for message in messages],
         behind=[message.behind for message in messages],
+        strict=[message.strict for message in messages],
         delays=[draft.delay_seconds for draft in drafts],
         keys=[_key(message.id) for message in messages],
         recipients=[draft.recipient for draft in drafts],

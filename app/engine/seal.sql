@@ -68,17 +68,17 @@ from lane
 inner join entering using (queue, conversation, destination);
 
 -- name: add_messages
--- Record the messages of the sealed turns, each behind the last open one of its lane. Its snapshot is younger than the
--- locks on the lanes, so nobody before it is missed.
+-- Record the messages of the sealed turns, each behind the last open one of its lane, or of its set where order is
+-- strict. Its snapshot is younger than the locks on the lanes, so nobody before it is missed.
 with item as (
     select * from unnest(
         :messages::uuid[], :turns::uuid[], :seals::int[], :positions::int[], :queues::text[], :conversations::text[],
-        :destinations::text[], :places::bigint[], :behind::uuid[], :delays::double precision[],
+        :destinations::text[], :places::bigint[], :behind::uuid[], :strict::boolean[], :delays::double precision[],
         :keys::text[], :recipients::text[], :headers::text[], :content_types::text[], :bodies::bytea[],
         :hashes::bytea[]
     ) as t (
         message, turn, seal, position, queue, conversation,
-        destination, place, behind, delay_seconds,
+        destination, place, behind, is_strict, delay_seconds,
         key, recipient, headers, content_type, body,
         hash
     )
@@ -105,11 +105,12 @@ blocked as (
 
 added as (
     insert into sink.outbox (
-        id, turn, seal, position, queue, conversation, destination, place, state, blocked_by, delay_seconds,
+        id, turn, seal, position, queue, conversation, destination, place, strict, state, blocked_by, delay_seconds,
         due_at, due_since
     )
     select
-        message, turn, seal, position, queue, conversation, destination, place, 'pending', blocked_by, delay_seconds,
+        message, turn, seal, position, queue, conversation, destination, place, is_strict, 'pending', blocked_by,
+        delay_seconds,
         sink.now() + make_interval(secs => delay_seconds),
         case when blocked_by is null then sink.now() + make_interval(secs => delay_seconds) end
     from blocked

@@ -1,22 +1,38 @@
 -- name: settle_messages
--- Write the verdict on each attempt whose lease still holds; with lapsed only where it is over.
-with item as (
+-- Write the verdict on each attempt whose lease still holds; with lapsed only where it is over. What failed while the
+-- breaker of its destination is not closed is spared: it goes back, and its attempt is not counted.
+with told as (
     select * from unnest(
         :messages::uuid[], :attempt_ids::uuid[], :states::text[], :delays::double precision[], :counted::boolean[],
-        :may_have_arrived::boolean[], :reasons::text[], :receipts::text[], :statuses::int[], :excerpts::text[]
+        :may_have_arrived::boolean[], :reasons::text[], :receipts::text[], :statuses::int[], :excerpts::text[],
+        :spare_delays::double precision[], :spare_reasons::text[]
     ) as t (
         message, attempt_id, state, delay_seconds, counted,
-        may_have_arrived, reason, receipt, status, excerpt
+        may_have_arrived, reason, receipt, status, excerpt, spare_delay_seconds, spare_reason
     )
 ),
 
 held as materialized (
-    select o.id, o.attempt_id
-    from item
-    inner join sink.outbox as o on o.id = item.message and o.attempt_id = item.attempt_id
+    select
+        o.id, o.attempt_id,
+        told.spare_delay_seconds is not null and coalesce(d.breaker, 'closed') <> 'closed' as is_spared
+    from told
+    inner join sink.outbox as o on o.id = told.message and o.attempt_id = told.attempt_id
+    left join sink.destination as d on d.name = o.destination
     where not :lapsed or o.lease_expires_at <= sink.now()
     order by o.id
     for no key update of o
+),
+
+item as (
+    select
+        told.message, told.attempt_id, told.may_have_arrived, told.receipt, told.status, told.excerpt,
+        case when held.is_spared then 'pending' else told.state end as state,
+        case when held.is_spared then told.spare_delay_seconds else told.delay_seconds end as delay_seconds,
+        case when held.is_spared then told.spare_reason else told.reason end as reason,
+        told.counted and not held.is_spared as counted
+    from told
+    inner join held on held.id = told.message and held.attempt_id = told.attempt_id
 ),
 
 settled as (
@@ -38,7 +54,9 @@ settled as (
     from held, item
     where
         o.id = held.id and o.attempt_id = held.attempt_id and item.message = o.id and item.attempt_id = held.attempt_id
-    returning o.id, o.turn, o.state, o.attempts, item.attempt_id, item.reason, item.status, item.excerpt, item.receipt
+    returning
+        o.id, o.turn, o.destination, o.state, o.attempts,
+        item.attempt_id, item.reason, item.status, item.excerpt, item.receipt
 ),
 
 noted as (
@@ -49,4 +67,4 @@ noted as (
     from settled
 )
 
-select id, turn, state, attempt_id from settled;
+select id, turn, destination, state, attempt_id from settled;

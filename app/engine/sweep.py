@@ -7,10 +7,11 @@ won, and the sweep changes nothing of his.
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from app.domain.model import DeliveryPolicy, Settlement, TurnPolicy
+from app.domain.model import DeliveryPolicy, HandedBack, Settlement, TurnPolicy
 from app.domain.outcome import Unknown
 from app.domain.retry import after_attempt, turn_after_failure
 from app.engine.put_back import PutBack, lock_held, put_back
@@ -29,11 +30,15 @@ SQL = load(__file__)
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """One sweep: how many were found, what they came to by state, and what failed: each alone, and only that."""
+    """One sweep: how many were found, what they came to by state, and what failed: each alone, and only that.
+
+    `wasted` is what the attempts that were swept had used, by field.
+    """
 
     found: int
     states: Mapping[str, int]
     failed: tuple[Exception, ...]
+    wasted: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 async def sweep_turns(
@@ -41,9 +46,10 @@ async def sweep_turns(
 ) -> Swept:
     """Put back up to `turns_max` turns whose lease lapsed."""
     lapsed = await _find(pool, SQL["find_lapsed_turns"], turns_max=turns_max)
+    wasted: dict[str, Decimal] = {}
 
     async def put_back_some(rows: "Sequence[Record]") -> list[str]:
-        async def work(connection: "Link") -> list[str]:
+        async def work(connection: "Link") -> list[HandedBack]:
             held = await lock_held(
                 connection, [(row["id"], row["token"]) for row in rows], lapsed=True
             )
@@ -52,9 +58,12 @@ async def sweep_turns(
             ]
             return list((await put_back(connection, decided)).values())
 
-        return await transact(pool, work)
+        done = await transact(pool, work)
+        for name, total in (used for one in done for used in one.wasted.items()):
+            wasted[name] = wasted.get(name, Decimal()) + total
+        return [one.state for one in done]
 
-    return await _sweep(lapsed, put_back_some)
+    return replace(await _sweep(lapsed, put_back_some), wasted=wasted)
 
 
 async def sweep_messages(
@@ -66,7 +75,8 @@ async def sweep_messages(
 ) -> Swept:
     """Settle up to `messages_max` attempts whose worker did not come back.
 
-    Whoever took them may have sent them: each ends as an unknown attempt, and is repeated with the same key.
+    Whoever took them may have sent them: each ends as an unknown attempt. It is repeated with the same key, unless it
+    was begun at a destination that holds these for a person.
     """
     lapsed = await _find(pool, SQL["find_lapsed_messages"], messages_max=messages_max)
 
@@ -76,19 +86,22 @@ async def sweep_messages(
                 row["id"],
                 row["attempt_id"],
                 after_attempt(
-                    Unknown("lease_lapsed"),
+                    Unknown("lease_lapsed", ours=True),
                     attempts_used=row["attempts_used"],
                     may_have_arrived=row["may_have_arrived"],
                     age_seconds=row["age_seconds"],
                     policy=policies.get(row["destination"]),
                     jitter=jitter.random(),
+                    hold_unknown=row["hold_unknown"],
                 ),
             )
             for row in rows
         ]
 
         async def work(connection: "Link") -> list[str]:
-            held = await settle_attempts(connection, settlements, verb="sweep", lapsed=True)
+            held = await settle_attempts(
+                connection, settlements, verb="sweep", lapsed=True, policies=policies
+            )
             return ["unknown_attempt"] * len(held)
 
         return await transact(pool, work)

@@ -1,14 +1,15 @@
 """Take: lease due messages to a worker and record the attempt, before the first byte of it leaves.
 
-Each row is checked against the hash of its seal; one that does not match is never sent.
+Each row is checked against the hash of its seal; one that does not match is never sent. All workers together keep to
+the limits of a destination: its row counts what is being sent, what its rate allows, and has its breaker.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app.domain.model import Slots, Taken
+from app.domain.model import Slots, Taken, Takes
 from app.domain.seal import message_hash
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.statements import load
@@ -23,47 +24,105 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 
+# A rate that gives many in a moment is come back for after this, and a limit that others use up likewise.
+REST_SECONDS_MIN = 0.02
+CROWDED_SECONDS = 0.1
+
+
 class _Spoiled(Exception):
-    """Rows that do not match their seal were taken: undo the take, end them, take again."""
+    """Some that were taken are not to be sent, by why: undo the take, end them, take again."""
 
-    def __init__(self, messages: list[UUID]) -> None:
-        super().__init__("integrity")
-        self.messages = messages
+    def __init__(self, reasons: Mapping[UUID, str]) -> None:
+        super().__init__("not to be sent")
+        self.reasons = reasons
 
 
-async def take(pool: "Pool", slots: Sequence[Slots]) -> list[Taken]:
-    """Take up to `count` messages for each destination, the longest due first."""
+async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
+    """Take up to `count` messages for each destination, the longest due first, within the limits over all workers.
 
-    async def work(connection: "Link") -> list[Taken]:
+    Nothing is given for what is paused, or has an open breaker.
+    """
+
+    async def work(connection: "Link") -> "list[Record]":
         rows = await SQL["take_messages"].rows(
             connection,
             destinations=[slot.destination for slot in slots],
             counts=[slot.count for slot in slots],
             leases=[slot.lease_seconds for slot in slots],
+            hold_unknown=[slot.hold_unknown for slot in slots],
+            concurrency=[slot.concurrency_max for slot in slots],
+            rates=[slot.rate_per_second for slot in slots],
+            key_ttls=[slot.key_ttl_seconds for slot in slots],
         )
-        spoiled = [row["id"] for row in rows if not _intact(row)]
+        spoiled = {row["id"]: why for row in rows if row["id"] and (why := _why_not(row))}
         if spoiled:
             raise _Spoiled(spoiled)
-        return [_taken(row) for row in rows]
+        return rows
 
+    given: list[Taken] = []
+    limits: dict[str, str] = {}
+    rests: list[float] = []
     for _ in range(TRIES_MAX):
         try:
-            return await transact(pool, work)
+            rows = await transact(pool, work)
         except _Spoiled as found:
-            await _condemn(pool, found.messages)
-    return []
+            await _condemn(pool, found.reasons)
+            continue
+        given += [_taken(row) for row in rows if row["id"]]
+        limits |= {row["slot"]: row["limited_by"] for row in rows if row["limited_by"]}
+        rests += [rest for row in rows if (rest := _rest_seconds(row)) is not None]
+        new = {row["slot"] for row in rows if not row["is_known"]}
+        if not new:
+            return Takes(given, limits, min(rests, default=None))
+        await _make(pool, new)
+        slots = [slot for slot in slots if slot.destination in new]
+    return Takes(given, rest_seconds=0.0)
 
 
-async def _condemn(pool: "Pool", messages: Sequence[UUID]) -> None:
+async def _make(pool: "Pool", destinations: Collection[str]) -> None:
+    """In a transaction of its own: who makes a row waits for whoever makes it, too, and holds nothing meanwhile."""
+
     async def work(connection: "Link") -> None:
-        await lock_for_messages(connection, messages)
-        ended = await SQL["condemn_messages"].rows(connection, messages=list(messages))
+        await SQL["make_destinations"].run(connection, destinations=list(destinations))
+
+    await transact(pool, work, explicit=False)
+
+
+def _rest_seconds(row: "Record") -> float | None:
+    """When a limit may let more pass, where that is known: everything else is told of."""
+    match row["limited_by"]:
+        case "rate":
+            seconds = row["token_in"]
+        case "asked":
+            seconds = row["asked_in"]
+        case "concurrency":
+            return CROWDED_SECONDS
+        case "breaker" if row["probe_in"] is not None and row["probe_in"] > 0:
+            seconds = row["probe_in"]
+        case _:
+            return None
+    return max(float(seconds), REST_SECONDS_MIN)
+
+
+async def _condemn(pool: "Pool", reasons: Mapping[UUID, str]) -> None:
+    async def work(connection: "Link") -> None:
+        await lock_for_messages(connection, reasons)
+        ended = await SQL["condemn_messages"].rows(
+            connection, messages=list(reasons), reasons=list(reasons.values())
+        )
         await follow_up(connection, [(row["id"], row["turn"], row["state"]) for row in ended])
 
     await transact(pool, work)
 
 
-def _intact(row: "Record") -> bool:
+def _why_not(row: "Record") -> str | None:
+    if not intact(row):
+        return "integrity"
+    return "key_expired" if row["is_key_expired"] else None
+
+
+def intact(row: "Record") -> bool:
+    """Whether a row says what was sealed."""
     return row["hash"] is not None and row["hash"] == message_hash(
         destination=row["destination"],
         recipient=row["recipient"],

@@ -1,22 +1,93 @@
 -- name: take_messages
--- Lease due, unblocked messages, up to the free slots of each destination, and count the attempt before its first byte.
--- A destination with a long backlog takes no slot of another. Locked rows are skipped, so a take never waits.
+-- Lease due, unblocked messages and count each attempt before its first byte: up to the free slots of this worker, and
+-- as many as the destination allows to all workers together, counted under the lock of its row. What gives nothing now
+-- is not locked. A destination with a long backlog takes no slot of another. Locked messages are skipped, so a take
+-- waits for no message.
 with slot as (
-    select * from unnest(:destinations::text[], :counts::int[], :leases::double precision[])
-        as t (destination, free, lease_seconds)
+    select *
+    from unnest(
+        :destinations::text[], :counts::int[], :leases::double precision[], :hold_unknown::boolean[],
+        :concurrency::int[], :rates::double precision[], :key_ttls::double precision[]
+    ) as t (destination, free, lease_seconds, hold_unknown, concurrency_max, rate_per_second, key_ttl_seconds)
+),
+
+look as materialized (
+    select
+        slot.*, d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at,
+        d.sending < slot.concurrency_max
+        and coalesce(d.tokens_at <= sink.now(), true)
+        and coalesce(d.tokens + slot.rate_per_second * extract(epoch from sink.now() - d.tokens_at) >= 1, true)
+        and (d.breaker = 'closed' or (d.breaker = 'open' and d.probe_at <= sink.now() and d.sending = 0)) as may_give
+    from slot
+    left join sink.destination as d on d.name = slot.destination
+    where
+        not exists (
+            select from sink.pause as p
+            where p.kind = 'all' or (p.kind = 'destination' and p.name = slot.destination)
+        )
+        and exists (
+            select from sink.outbox as o
+            where
+                o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
+                and o.due_at <= sink.now()
+        )
+),
+
+held as materialized (
+    select d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at
+    from sink.destination as d
+    where d.name in (select name from look where may_give)
+    order by d.name
+    for no key update
+),
+
+seen as (
+    select * from held
+    union all
+    select name, sending, tokens, tokens_at, breaker, probe_at from look where not may_give
+),
+
+-- A rate is handed out in portions of a quarter of a second, of one message at least. Half a one more is kept, so that
+-- who comes a moment late loses nothing.
+room as materialized (
+    select
+        look.destination, look.free, look.lease_seconds, look.hold_unknown, look.rate_per_second, look.key_ttl_seconds,
+        look.concurrency_max - seen.sending as idle,
+        seen.name is not null as is_known,
+        seen.sending, seen.breaker, seen.probe_at, seen.tokens_at,
+        case
+            when look.rate_per_second is not null then least(
+                greatest(1, look.rate_per_second / 4) + 0.5,
+                seen.tokens + look.rate_per_second * extract(epoch from sink.now() - seen.tokens_at)
+            )
+        end as tokens
+    from look
+    left join seen on seen.name = look.destination
+),
+
+allowed as materialized (
+    select
+        room.*,
+        case
+            when not is_known or tokens_at > sink.now() then 0
+            when breaker = 'open' and probe_at <= sink.now() and sending = 0 then least(free, 1)
+            when breaker = 'closed' then greatest(least(free, idle, floor(tokens)::int), 0)
+            else 0
+        end as most
+    from room
 ),
 
 due as materialized (
-    select picked.id, slot.lease_seconds
-    from slot
+    select picked.id, allowed.lease_seconds, allowed.hold_unknown
+    from allowed
     cross join lateral (
         select o.id
         from sink.outbox as o
         where
-            o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
+            o.destination = allowed.destination and o.state = 'pending' and o.blocked_by is null
             and o.due_at <= sink.now()
         order by o.due_at, o.id
-        limit slot.free
+        limit allowed.most
         for update skip locked
     ) as picked
 ),
@@ -29,6 +100,7 @@ taken as (
         attempts = o.attempts + 1,
         attempts_used = o.attempts_used + 1,
         attempt_id = gen_random_uuid(),
+        hold_unknown = due.hold_unknown,
         lease_expires_at = sink.now() + make_interval(secs => due.lease_seconds)
     from due
     where o.id = due.id
@@ -38,37 +110,115 @@ taken as (
 noted as (
     insert into sink.event (turn, message, verb, from_state, to_state, attempt, attempt_id)
     select turn, id, 'take', 'pending', 'sending', attempts, attempt_id from taken
+),
+
+given as (
+    select destination, count(*)::int as given from taken group by destination
+),
+
+spent as (
+    update sink.destination as d
+    set
+        sending = d.sending + given.given,
+        tokens = coalesce(allowed.tokens - given.given, d.tokens),
+        tokens_at = case when allowed.tokens is null then d.tokens_at else sink.now() end,
+        breaker = case when d.breaker = 'open' then 'probing' else d.breaker end
+    from allowed
+    inner join given using (destination)
+    where d.name = allowed.destination
+),
+
+stillness as materialized (
+    select s.destination, tstzrange(s.began_at, coalesce(s.ended_at, sink.now())) as span
+    from sink.standstill as s
+    where
+        (s.destination = any(:destinations) or s.destination = '')
+        and (s.ended_at is null or s.ended_at > (select min(due_since) from taken))
 )
 
 select
+    allowed.destination as slot, allowed.is_known,
+    case
+        when not allowed.is_known or coalesce(given.given, 0) < allowed.most or allowed.most = allowed.free then null
+        when allowed.breaker <> 'closed' then 'breaker'
+        when allowed.tokens_at > sink.now() then 'asked'
+        when allowed.tokens - allowed.most < 1 then 'rate'
+        else 'concurrency'
+    end as limited_by,
+    extract(epoch from allowed.probe_at - sink.now())::double precision as probe_in,
+    extract(epoch from allowed.tokens_at - sink.now())::double precision as asked_in,
+    ((1 - allowed.tokens + allowed.most) / allowed.rate_per_second)::double precision as token_in,
     o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation, o.destination,
     o.delay_seconds, o.expires_at,
-    greatest(extract(epoch from sink.now() - o.due_since), 0)::double precision as age_seconds,
+    greatest(
+        extract(epoch from sink.now() - o.due_since) - coalesce(
+            (
+                select sum(extract(epoch from upper(still.span) - lower(still.span)))
+                from unnest(
+                    (
+                        select range_agg(s.span * tstzrange(o.due_since, sink.now()))
+                        from stillness as s
+                        where s.destination in (o.destination, '') and upper(s.span) > o.due_since
+                    )
+                ) as still (span)
+                where not isempty(still.span)
+            ),
+            0
+        ),
+        0
+    )::double precision as age_seconds,
+    -- Its key's memory began with an attempt, and has ended since. Nobody has wanted it in spite of that.
+    case
+        when o.may_have_arrived and allowed.key_ttl_seconds is not null then exists (
+            select from sink.event as e
+            where
+                e.turn = o.turn and e.message = o.id and e.verb = 'take'
+                and e.at <= sink.now() - make_interval(secs => allowed.key_ttl_seconds)
+                and not exists (
+                    select from sink.event as r
+                    where
+                        r.turn = e.turn and r.message = e.message and r.verb = 'redrive'
+                        and r.at >= e.at + make_interval(secs => allowed.key_ttl_seconds)
+                )
+        )
+        else false
+    end as is_key_expired,
     p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, sink.now() as attempted_at
-from taken as o
+from allowed
+left join given using (destination)
+left join taken as o on o.destination = allowed.destination
 left join sink.outbox_payload as p on p.message = o.id;
 
+-- name: make_destinations
+-- Whoever first has something for a destination makes its row.
+insert into sink.destination (name)
+select name from unnest(:destinations::text[]) as t (name)
+order by name collate "C"
+on conflict do nothing;
+
 -- name: condemn_messages
--- Messages whose bytes are not those that were sealed are never guessed: they end here, before an attempt.
+-- Messages that are not to be sent end here, before an attempt: their bytes are not those that were sealed, which is
+-- never guessed, or their key may have been forgotten where they may have arrived.
 with spoiled as materialized (
-    select o.id
-    from sink.outbox as o
-    where o.id = any(:messages) and o.state = 'pending'
+    select o.id, item.reason
+    from unnest(:messages::uuid[], :reasons::text[]) as item (message, reason)
+    inner join sink.outbox as o on o.id = item.message
+    where o.state = 'pending'
     order by o.id
-    for no key update
+    for no key update of o
 ),
 
 ended as (
     update sink.outbox as o
-    set state = case when o.may_have_arrived then 'unknown' else 'dead' end, reason = 'integrity', blocked_by = null
+    set state = case when o.may_have_arrived then 'unknown' else 'dead' end, reason = spoiled.reason, blocked_by = null
     from spoiled
     where o.id = spoiled.id and o.state = 'pending'
-    returning o.id, o.turn, o.state
+    returning o.id, o.turn, o.state, o.reason
 ),
 
 noted as (
     insert into sink.event (turn, message, verb, from_state, to_state, reason)
-    select turn, id, 'take', 'pending', state, 'integrity' from ended
+    select turn, id, 'take', 'pending', state, reason from ended
 )
 
 select id, turn, state from ended;

@@ -10,11 +10,13 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 
 from app.domain.errors import NotReady
+from app.engine.statements import load
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+
+SQL = load(__file__)
 
 TRIES_MAX = 6
 # No further try begins after this: whoever waits for an answer gets one.
@@ -64,6 +68,13 @@ class DatabaseUnavailable(NotReady):
         super().__init__("database_unavailable", "The database is not available at the moment.")
 
 
+class Overloaded(NotReady):
+    """More is asked for at the moment than there is room for. Nothing was done."""
+
+    def __init__(self) -> None:
+        super().__init__("overloaded", "There are too many requests at the moment.")
+
+
 class Busy(DatabaseUnavailable):
     """Somebody else held what this needed, at every try. Nothing was changed."""
 
@@ -73,20 +84,27 @@ async def transact(
     work: "Callable[[Link], Awaitable[T]]",
     *,
     explicit: bool = True,
+    lock_wait_ms: int | None = None,
 ) -> T:
     """Run `work` in a transaction of its own and return what it returns, once that is committed.
 
     `explicit=False` is for work whose single writing statement is its own transaction.
+
+    With `lock_wait_ms` no lock is waited for longer than that, and one that somebody holds so long is `Busy` at once:
+    for work that can be done in parts instead.
     """
     tried, began = 0, time.monotonic()
+    begin: str | None = getattr(pool, "begin", None)
     while True:
         tried += 1
         try:
             async with _connection(pool) as connection:
-                if explicit:
-                    return await _committed(connection, work)
+                if explicit or lock_wait_ms is not None or begin is not None:
+                    return await _committed(connection, work, lock_wait_ms, begin)
                 return await work(connection)
         except _RETRIED as error:
+            if lock_wait_ms is not None and isinstance(error, asyncpg.LockNotAvailableError):
+                raise Busy from error
             if tried >= TRIES_MAX or time.monotonic() - began > RETRY_SECONDS_MAX:
                 raise Busy from error
             await asyncio.sleep(_pause(tried))
@@ -104,10 +122,39 @@ async def transact(
             raise DatabaseUnavailable from error
 
 
-async def _committed(connection: "Link", work: "Callable[[Link], Awaitable[T]]") -> T:
-    transaction = connection.transaction()
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """A transaction of a session that does not last: what it needs is set with its beginning."""
+
+    connection: "Link"
+    begin: str
+
+    async def start(self) -> None:
+        try:
+            await self.connection.execute(self.begin)
+        except asyncpg.PostgresError as error:
+            self.connection.terminate()
+            # As when a session cannot be had: it may be had later.
+            raise DatabaseUnavailable from error
+
+    async def commit(self) -> None:
+        await self.connection.execute("commit")
+
+    async def rollback(self) -> None:
+        await self.connection.execute("rollback")
+
+
+async def _committed(
+    connection: "Link",
+    work: "Callable[[Link], Awaitable[T]]",
+    lock_wait_ms: int | None,
+    begin: str | None,
+) -> T:
+    transaction = connection.transaction() if begin is None else _Spelled(connection, begin)
     await transaction.start()
     try:
+        if lock_wait_ms is not None:
+            await SQL["set_lock_wait"].run(connection, milliseconds=str(lock_wait_ms))
         result = await work(connection)
     except (TimeoutError, asyncio.CancelledError):
         # Who does not answer would not answer to a rollback either. Closing the connection is one.
@@ -157,9 +204,9 @@ async def each_or_all(
     try:
         return [await work(items)], []
     except Exception as error:
-        if len(items) == 1 and not _is_away(error):
+        if len(items) == 1 and not is_away(error):
             return [], [error]
-        if _is_away(error):
+        if is_away(error):
             raise
     done: list[T] = []
     failed: list[Exception] = []
@@ -174,5 +221,6 @@ async def each_or_all(
     return done, failed
 
 
-def _is_away(error: Exception) -> bool:
+def is_away(error: Exception) -> bool:
+    """Whether it says that the database is away: nothing else that is asked of it now would fare better."""
     return isinstance(error, NotReady) and not isinstance(error, Busy)

@@ -11,7 +11,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -58,6 +58,11 @@ class Wakes:
         self._untold: set[str] = set()
         self._something = asyncio.Event()
         self._heard_at: float | None = None
+        # What those who look on hear: of each connection, and of each notification.
+        self.on_connected: Callable[[], None] = lambda: None
+        self.on_heard: Callable[[], None] = lambda: None
+        # How far this machine's clock is ahead of the server's, to half of a round trip; None until it was asked.
+        self.clock_ahead_seconds: float | None = None
 
     @property
     def listening(self) -> bool:
@@ -93,12 +98,20 @@ class Wakes:
                 del self._waiting[topic]
 
     async def run(self) -> None:
-        """Tell and hear the other processes, reconnecting for ever. Ends by cancellation."""
+        """Tell and hear the other processes, reconnecting for ever. Ends by cancellation.
+
+        Over a pooler that lends its connections nobody can be heard: then this process wakes its own alone.
+        """
+        options = self._options.direct
         pause = _RECONNECT_SECONDS
+        if options is None:
+            await asyncio.Event().wait()
+            return
         while True:
             try:
-                async with self._connected() as connection:
+                async with self._connected(options) as connection:
                     pause = _RECONNECT_SECONDS
+                    self.on_connected()
                     # What was told while nobody listened may have been missed.
                     self._wake(EVERYBODY)
                     await self._exchange(connection)
@@ -109,12 +122,12 @@ class Wakes:
             pause = min(pause * 2, _RECONNECT_SECONDS_MAX)
 
     @contextlib.asynccontextmanager
-    async def _connected(self) -> "AsyncGenerator[Connection[Record]]":
+    async def _connected(self, options: DatabaseOptions) -> "AsyncGenerator[Connection[Record]]":
         connection = await asyncpg.connect(
-            self._options.url,
-            timeout=self._options.connect_seconds,
-            command_timeout=self._options.command_seconds_max,
-            server_settings=session_settings(self._options, application_name="sinksweep wake"),
+            options.url,
+            timeout=options.connect_seconds,
+            command_timeout=options.command_seconds_max,
+            server_settings=session_settings(options, application_name="sinksweep wake"),
         )
         try:
             await connection.add_listener(CHANNEL, self._hear)
@@ -123,18 +136,25 @@ class Wakes:
             connection.terminate()
 
     async def _exchange(self, connection: "Connection[Record]") -> None:
+        began = time.monotonic()
         while True:
             for payload in self._payloads():
-                await SQL["notify"].run(connection, channel=CHANNEL, payload=payload)
+                await self._say(connection, payload)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ECHO_SECONDS):
                     await self._something.wait()
-            heard = self._heard_at
-            if heard is not None and time.monotonic() - heard > 3 * _ECHO_SECONDS:
+            if time.monotonic() - (self._heard_at or began) > 3 * _ECHO_SECONDS:
                 message = "the listening connection is silent"
                 raise TimeoutError(message)
             # Others who tell within this moment share one notification.
             await asyncio.sleep(_GATHER_SECONDS)
+
+    async def _say(self, connection: "Connection[Record]", payload: str) -> None:
+        """Tell the others; the server tells its time with the answer."""
+        before = time.time()  # noqa: TID251 - this clock is what is measured
+        (row,) = await SQL["notify"].rows(connection, channel=CHANNEL, payload=payload)
+        after = time.time()  # noqa: TID251 - this clock is what is measured
+        self.clock_ahead_seconds = (before + after) / 2 - row["seconds"]
 
     def _payloads(self) -> list[str]:
         topics = sorted(self._untold)
@@ -154,6 +174,7 @@ class Wakes:
         if sender == self._me:
             self._heard_at = time.monotonic()
             return
+        self.on_heard()
         for topic in topics:
             self._wake(str(topic))
 

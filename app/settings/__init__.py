@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import InitSettingsSource
 
 from app.settings.faults import Fault, SettingsError, dotted, explain, unknown_name
+from app.settings.origins import Shown, show_settings
 from app.settings.shape import (
     Database,
     Delivery,
@@ -25,11 +25,12 @@ from app.settings.shape import (
     Limits,
     Network,
     Queue,
+    Retention,
     Server,
     Settings,
     Sweep,
 )
-from app.settings.sources import PREFIX, read_file, read_variables, resolve_secret
+from app.settings.sources import read_layers, resolve_secret
 
 __all__ = [
     "Database",
@@ -40,18 +41,20 @@ __all__ = [
     "Limits",
     "Network",
     "Queue",
+    "Retention",
     "Server",
     "Settings",
     "SettingsError",
+    "Shown",
     "Sweep",
     "dotted",
     "explain",
     "load_settings",
     "resolve_secret",
+    "show_settings",
     "unknown_name",
 ]
 
-DEFAULT_FILE: Final = "sinksweep.toml"
 _DSN: Final = re.compile(r"postgres(ql)?://\S+")
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 
@@ -70,15 +73,8 @@ def load_settings(
     in the parts that are not checked here: those of the channels.
     """
     environ = os.environ if environ is None else environ  # noqa: TID251 - the one reader
-    flags = {key: value for key, value in overrides.items() if value is not None}
-    chosen = flags.pop("config", None) or environ.get(f"{PREFIX}CONFIG")
-    variables, origins = read_variables(environ)
-    layers = (
-        InitSettingsSource(Settings, flags),
-        InitSettingsSource(Settings, variables),
-        read_file(Path(str(chosen or DEFAULT_FILE)), required=bool(chosen)),
-        InitSettingsSource(Settings, dict(assumed or {})),
-    )
+    by_name, origins = read_layers(overrides, environ=environ, assumed=assumed)
+    layers = tuple(by_name.values())
     faults: list[Fault] = []
     try:
         settings = Settings(_build_sources=(layers, {}))
@@ -91,7 +87,7 @@ def load_settings(
         raise SettingsError(*(_with_origin(fault, origins) for fault in faults)) from None
     faults += (*also(settings), *_contradictions(settings))
     try:
-        settings = _with_database_url(settings, environ)
+        settings = _with_urls(settings, environ)
     except SettingsError as error:
         faults += error.faults
     if faults:
@@ -108,22 +104,29 @@ def _with_origin(fault: Fault, origins: Mapping[str, str]) -> Fault:
     return Fault(variable, fault.code, fault.detail) if variable else fault
 
 
-def _with_database_url(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    if settings.database_url is None:
-        return settings
-    text = settings.database_url.get_secret_value()
+def _with_urls(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    url = _read_url("database_url", settings.database_url, environ)
+    direct = _read_url("database.direct_url", settings.database.direct_url, environ)
+    database = settings.database.model_copy(update={"direct_url": direct})
+    return settings.model_copy(update={"database_url": url, "database": database})
+
+
+def _read_url(path: str, given: SecretStr | None, environ: Mapping[str, str]) -> SecretStr | None:
+    if given is None:
+        return None
+    text = given.get_secret_value()
     if text.startswith(("env:", "file:")):
         secret = resolve_secret(text, environ=environ)
         if secret is None:
-            raise SettingsError(Fault("database_url", "invalid", "its pointer leads to nothing"))
+            raise SettingsError(Fault(path, "invalid", "its pointer leads to nothing"))
         text = os.fsdecode(secret)
     if not _DSN.fullmatch(text):
         detail = "a URL that begins with postgresql:// is needed"
-        raise SettingsError(Fault("database_url", "invalid", detail))
+        raise SettingsError(Fault(path, "invalid", detail))
     if not _has_readable_host(text):
         detail = "its host cannot be read; write special characters of user and password as %XX"
-        raise SettingsError(Fault("database_url", "invalid", detail))
-    return settings.model_copy(update={"database_url": SecretStr(text)})
+        raise SettingsError(Fault(path, "invalid", detail))
+    return SecretStr(text)
 
 
 def _has_readable_host(url: str) -> bool:
@@ -170,10 +173,20 @@ def _contradictions(settings: Settings) -> Iterator[Fault]:
         if queue.coalesce_seconds_max is not None and queue.coalesce_quiet_seconds is None:
             detail = "bounds coalesce_quiet_seconds, which is not given"
             yield Fault(f"{at}.coalesce_seconds_max", "contradiction", detail)
+        if queue.rate_burst is not None and queue.rate_per_second is None:
+            detail = "bounds rate_per_second, which is not given"
+            yield Fault(f"{at}.rate_burst", "contradiction", detail)
         for destination in queue.destinations or ():
             if destination not in settings.destinations:
                 path = f"{at}.destinations.{dotted([destination])}"
                 yield unknown_name(path, name=destination, known=settings.destinations)
+    for name, to in settings.destinations.items():
+        yield from compare(
+            f"{dotted(['destinations', name])}.breaker_seconds",
+            to.breaker_seconds,
+            to.breaker_seconds_max,
+            other="breaker_seconds_max",
+        )
     policies: list[tuple[str, Queue | Destination]] = [
         *((dotted(["queues", name]), queue) for name, queue in settings.queues.items()),
         *((dotted(["destinations", name]), to) for name, to in settings.destinations.items()),

@@ -40,22 +40,28 @@ class Database(Section):
     """How the service meets Postgres. An empty `role` keeps the role of the login."""
 
     pool_max: Annotated[Count, Field(ge=2, le=1000)] = 10
+    reserved_connections: Annotated[Count, Field(ge=1, le=100)] = 3
+    acquire_seconds_max: Annotated[Seconds, Field(ge=0.05, le=3)] = 3.0
     connect_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 3.0
     statement_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 4000
     lock_timeout_ms: Annotated[Count, Field(ge=10, le=600_000)] = 2000
     command_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 5.0
     role: Annotated[str, Field(max_length=63)] = "sinksweep_app"
     allow_unsafe: bool = False
+    pooler: Literal["none", "transaction"] = "none"
+    pooler_keeps_statements: bool = False
+    direct_url: SecretStr | None = None
 
 
 class Limits(Section):
     """What one request may ask for."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"batch_max"})
-
     header_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
     body_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 26)] = 1 << 20
     body_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
+    answer_seconds_max: Annotated[Seconds, Field(ge=0.1, le=600)] = 30.0
+    batch_max: Annotated[Count, Field(ge=1, le=1000)] = 100
+    batch_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 8 << 20
     messages_max: Annotated[Count, Field(ge=1, le=1000)] = 100
     set_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 4 << 20
     metadata_bytes_max: Annotated[Count, Field(ge=2, le=1 << 20)] = 16 << 10
@@ -88,10 +94,24 @@ class Sweep(Section):
     batch_max: Annotated[Count, Field(ge=1, le=10_000)] = 500
 
 
+class Retention(Section):
+    """How long what has ended is kept, and how gently it is removed."""
+
+    turns_days: Annotated[Count, Field(ge=1, le=36_500)] = 30
+    failed_days: Annotated[Count, Field(ge=1, le=36_500)] = 90
+    tombstone_days: Annotated[Count, Field(ge=0, le=36_500)] = 30
+    loopback_days: Annotated[Count, Field(ge=1, le=36_500)] = 30
+    operations_days: Annotated[Count, Field(ge=1, le=36_500)] = 90
+    interval_seconds: Annotated[Seconds, Field(ge=1, le=86_400)] = 3600.0
+    batch_max: Annotated[Count, Field(ge=1, le=5000)] = 100
+    share_max: Annotated[Seconds, Field(ge=0.01, le=1)] = 0.25
+
+
 class Server(Section):
     """How many connections there may be, how a drain goes, and after how many missed intervals readiness turns red."""
 
     connections_max: Annotated[Count, Field(ge=1, le=1_000_000)] = 10_000
+    keep_alive_seconds: Annotated[Count, Field(ge=1, le=3600)] = 75
     drain_delay_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 0.0
     drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
@@ -115,13 +135,10 @@ class Queue(Section):
             "hold",
             "hold_deadline_seconds",
             "hold_keeps_lane",
-            "input_age_max_seconds",
-            "length_max",
             "on_deadline",
             "on_version_change",
             "push_secrets",
             "push_url",
-            "rate_per_second",
             "revisions_max",
         }
     )
@@ -133,6 +150,17 @@ class Queue(Section):
     conversations: Literal["own", "any"] = "own"
     coalesce_quiet_seconds: Annotated[Seconds | None, Field(ge=0.01, le=3600)] = None
     coalesce_seconds_max: Annotated[Seconds | None, Field(ge=0.01, le=86_400)] = None
+    input_age_max_seconds: Annotated[Seconds | None, Field(ge=1, le=31_536_000)] = None
+    length_max: Annotated[Count | None, Field(ge=1, le=1_000_000)] = None
+    rate_per_second: Annotated[Seconds | None, Field(ge=0.01, le=1_000_000)] = None
+    rate_burst: Annotated[Count | None, Field(ge=1, le=1_000_000)] = None
+
+    @property
+    def burst(self) -> float:
+        """How many inbound may come at once: as configured, or as many as in a second, and one at least."""
+        if self.rate_burst is not None:
+            return self.rate_burst
+        return max(1.0, self.rate_per_second or 0.0)
 
     @property
     def longest_coalesce_seconds(self) -> float:
@@ -145,15 +173,19 @@ class Queue(Section):
 class Destination(Section):
     """The policy of one destination. `options` are the keys that its channel understands."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"key_ttl_seconds", "rate_per_second"})
     kind: Name
     attempts_max: Annotated[Count, Field(ge=1, le=1000)] = 12
     age_seconds_max: Annotated[Count, Field(ge=1, le=31_536_000)] = 259_200
     timeout_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 15.0
     concurrency_max: Annotated[Count, Field(ge=1, le=1000)] = 32
+    rate_per_second: Annotated[Seconds | None, Field(ge=0.001, le=100_000)] = None
+    key_ttl_seconds: Annotated[Count | None, Field(ge=1, le=31_536_000)] = None
+    breaker_failures: Annotated[Count, Field(ge=1, le=10_000)] = 10
+    breaker_seconds: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 5.0
+    breaker_seconds_max: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 300.0
     backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
     backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 3600.0
-    on_unknown: Literal["retry"] = "retry"
+    on_unknown: Literal["retry", "hold"] = "retry"
     headers_allow: tuple[HeaderName, ...] = ()
     to_allow: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
     options: Options = Field(default={}, validate_default=True)
@@ -171,8 +203,8 @@ class Destination(Section):
     @field_validator("on_unknown", mode="before")
     @classmethod
     def _refuse_unbuilt(cls, value: object) -> object:
-        if value in ("lookup", "hold"):
-            raise PydanticCustomError("not_supported", "lookup and hold are not built yet")
+        if value == "lookup":
+            raise PydanticCustomError("not_supported", "lookup is not built yet")
         return value
 
 
@@ -193,6 +225,7 @@ class Settings(BaseSettings):
     keys: Keys = Keys()
     delivery: Delivery = Delivery()
     sweep: Sweep = Sweep()
+    retention: Retention = Retention()
     server: Server = Server()
     network: Network = Network()
     queues: Mapping[Name, Queue] = Field(default={}, validate_default=True)

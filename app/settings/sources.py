@@ -8,16 +8,38 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
-from pydantic_settings import TomlConfigSettingsSource
+from pydantic_settings import InitSettingsSource, TomlConfigSettingsSource
 
 from app.settings.faults import Fault, SettingsError, dotted
 from app.settings.shape import Settings
 
 PREFIX: Final = "SINKSWEEP_"
+# Names the file, and what the command line calls with: no keys of the configuration.
+_NO_KEYS: Final = frozenset({f"{PREFIX}CONFIG", f"{PREFIX}URL", f"{PREFIX}KEY"})
+DEFAULT_FILE: Final = "sinksweep.toml"
 _FILE_BYTES_MAX: Final = 1 << 20
 _SECRET_BYTES_MAX: Final = 1 << 16
 
 Tree = dict[str, object]
+
+
+def read_layers(
+    overrides: Mapping[str, object],
+    *,
+    environ: Mapping[str, str],
+    assumed: Mapping[str, object] | None,
+) -> tuple[dict[str, InitSettingsSource], dict[str, str]]:
+    """Every source of settings by its name, the strongest first, and which path came from which variable."""
+    flags = {key: value for key, value in overrides.items() if value is not None}
+    chosen = flags.pop("config", None) or environ.get(f"{PREFIX}CONFIG")
+    variables, origins = read_variables(environ)
+    layers = {
+        "flag": InitSettingsSource(Settings, flags),
+        "environment": InitSettingsSource(Settings, variables),
+        "file": read_file(Path(str(chosen or DEFAULT_FILE)), required=bool(chosen)),
+        "assumed": InitSettingsSource(Settings, dict(assumed or {})),
+    }
+    return layers, origins
 
 
 def resolve_secret(pointer: str, *, environ: Mapping[str, str] | None = None) -> bytes | None:
@@ -87,7 +109,7 @@ def read_variables(environ: Mapping[str, str]) -> tuple[Tree, dict[str, str]]:
         tree["database_url"] = SecretStr(environ["DATABASE_URL"])
         origins["database_url"] = "DATABASE_URL"
     for name in sorted(environ):
-        if not name.upper().startswith(PREFIX) or name == f"{PREFIX}CONFIG":
+        if not name.upper().startswith(PREFIX) or name in _NO_KEYS:
             continue
         fault = _refuse_variable(name, environ[name])
         if fault is not None:

@@ -21,6 +21,7 @@ from app.wire.addresses import AddressPolicy
 from app.wire.connections import GuardedConnector
 from app.wire.exchange import Answered, Cut, Exchange, NotSent
 from app.wire.headers import check_framing
+from app.wire.reach import reach
 from app.wire.resolution import Refused, Resolver, SystemResolver, VettedResolver
 from app.wire.target import Target
 
@@ -28,6 +29,8 @@ ANSWER_LINE_BYTES_MAX = 8190
 ANSWER_HEADERS_MAX = 128
 _FINAL_STATUS_MIN = 200
 _READ_BYTES = 65536
+# A body up to this size goes at once.
+_PIECE_BYTES_MAX = 65536
 # An attempt has one deadline over all its parts; the library's own, one a part, would only blur it.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
@@ -126,6 +129,16 @@ class GuardedClient:
             return progress.ended(_reason(error, written=progress.written))
         return progress.ended("malformed_answer")
 
+    async def reach(self, target: Target, *, timeout_seconds: float) -> str | None:
+        """Open a connection and close it: None where somebody listens, or a stable word for what
+        went wrong. Nothing is sent.
+        """
+        if not self._open:
+            return "client_closed"
+        return await reach(
+            target, resolver=self._resolver, tls=self._tls, timeout_seconds=timeout_seconds
+        )
+
     async def _exchange(
         self,
         session: aiohttp.ClientSession,
@@ -143,7 +156,7 @@ class GuardedClient:
             headers=outgoing,
             skip_auto_headers=("Content-Type",),
             # The library warns of bytes beyond a megabyte; a stream of the same is read in pieces.
-            data=io.BytesIO(body),
+            data=body if len(body) <= _PIECE_BYTES_MAX else io.BytesIO(body),
             allow_redirects=False,
             trace_request_ctx=progress,
         )

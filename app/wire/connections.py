@@ -6,6 +6,7 @@ import asyncio
 import select
 import socket
 import ssl
+import time
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # Many servers close an idle connection after five seconds. One that is closed under a request
 # leaves its outcome unknown, so idle connections are given up well before that.
 IDLE_SECONDS_MAX = 3.0
+# So much before the library would pass over one, and take the next unseen.
+_SPARE_SECONDS = 0.1
 
 
 _HEADERS_END = b"\r\n\r\n"
@@ -94,14 +97,25 @@ class GuardedConnector(aiohttp.TCPConnector):
         The library would take an answer that nobody asked for as the answer to the next request,
         and would send a request into a connection whose end it has not yet noticed.
         """
-        for protocol, _ in self._conns.get(key, ()):
-            if protocol.should_close or _is_readable(protocol.transport):
-                protocol.close()
+        idle = self._conns.get(key)
+        since = time.monotonic() - IDLE_SECONDS_MAX + _SPARE_SECONDS
+        while idle:
+            # The first is the one that is given out, unless it is given up: only that one is looked at.
+            protocol, released_at = idle[0]
+            if released_at > since and _is_fit(protocol):
+                break
+            idle.popleft()
+            protocol.close()
         return await super()._get(key, traces)
 
 
 def _answer_protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _AnswerProtocol(loop)
+
+
+def _is_fit(protocol: ResponseHandler) -> bool:
+    usable = protocol.is_connected() and not protocol.should_close
+    return usable and not _is_readable(protocol.transport)
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:

@@ -10,12 +10,15 @@ from app.wire.target import Target
 
 EXCERPT_BYTES_MAX = 512
 _MASK = "***"
+_ASCII = {code: " " if chr(code) in "\t\r\n" else None for code in (*range(32), 127)}
 # A shorter piece of a path is no credential, and masking every "api" would make answers unreadable.
 _PIECE_CHARACTERS_MIN = 8
 
 
 def safe_excerpt(answer: bytes, *, hidden: Iterable[str]) -> str:
     """At most 512 bytes of `answer`, each of the `hidden` texts replaced by `***`."""
+    if not answer:
+        return ""
     text = _printable(answer.decode(errors="replace"))
     for secret in sorted({_printable(text) for text in hidden}, key=len, reverse=True):
         if secret:
@@ -45,5 +48,7 @@ def _printable(text: str) -> str:
     """Without control and format characters: they break logs, reorder what people read, and split
     what is hidden.
     """
+    if text.isascii():
+        return text if text.isprintable() else text.translate(_ASCII)
     spaced = (" " if character in "\t\r\n" else character for character in text)
     return "".join(one for one in spaced if unicodedata.category(one) not in ("Cc", "Cf"))

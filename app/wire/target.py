@@ -2,12 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from app.domain.errors import SinksweepError
 
 URL_CHARACTERS_MAX = 2048
 HOST_CHARACTERS_MAX = 253
+# There are as many as destinations, and each is sent to many times.
+TARGETS_MAX = 1024
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
 _VISIBLE = re.compile(r"[!-~]+")
@@ -41,6 +44,7 @@ class Target:
     path_and_query: str
 
 
+@lru_cache(maxsize=TARGETS_MAX)
 def parse_target(url: str) -> Target:
     """The target that `url` names; raises `InvalidTarget`.
 

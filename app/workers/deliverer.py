@@ -9,18 +9,19 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import assert_never
 
 from app.core import Core
 from app.domain.errors import NotReady
-from app.domain.model import Fact, Settlement, Slots, Taken, Verdict
-from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.model import Fact, Settlement, Slots, Taken, Takes, Verdict
+from app.domain.outcome import Delivered, Outcome, Unknown, word_of
 from app.domain.retry import after_attempt, backoff_seconds
 from app.engine.fact import record_facts
 from app.engine.settle import settle
 from app.engine.take import take
 from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
+from app.workers.breakers import note_breakers
+from app.workers.measures import note_turns
 
 log = logging.getLogger(__name__)
 
@@ -59,19 +60,31 @@ class Deliverer:
     async def tick(self) -> float:
         """Take as much as can be started at once, and start it. A slot that frees wakes this loop."""
         slots = self._slots()
-        taken = await take(self._core.pool, slots) if slots else []
+        takes = await take(self._core.pool, slots) if slots else Takes(())
+        taken = takes.messages
+        for destination, limit in takes.limits.items():
+            self._core.metrics.limited.labels(destination, limit).inc()
         if self._core.draining.started:
             await self._give_back(taken)
         else:
             for message in taken:
                 self._start(message)
-        return self._core.settings.delivery.poll_seconds
+        poll = self._core.settings.delivery.poll_seconds
+        return poll if takes.rest_seconds is None else min(poll, takes.rest_seconds)
 
     def _slots(self) -> list[Slots]:
         """The free slots of each destination. They share none, so a slow one takes nothing from another."""
         margin = self._core.settings.delivery.lease_margin_seconds
         return [
-            Slots(name, free, route.settings.timeout_seconds + margin)
+            Slots(
+                name,
+                free,
+                route.settings.timeout_seconds + margin,
+                hold_unknown=route.settings.on_unknown == "hold",
+                concurrency_max=route.settings.concurrency_max,
+                rate_per_second=route.settings.rate_per_second,
+                key_ttl_seconds=route.settings.key_ttl_seconds,
+            )
             for name, route in self._core.routes.items()
             if (free := route.settings.concurrency_max - self._in_flight[name]) > 0
         ]
@@ -87,7 +100,7 @@ class Deliverer:
     async def _send(self, taken: Taken) -> None:
         route = self._core.routes[taken.destination]
         began = time.monotonic()
-        outcome: Outcome = Unknown("worker_stopped")
+        outcome: Outcome = Unknown("worker_stopped", ours=True)
         try:
             overtime = min(
                 _OVERTIME_SECONDS_MAX, self._core.settings.delivery.lease_margin_seconds / 2
@@ -102,7 +115,7 @@ class Deliverer:
             outcome = Unknown("channel_failed")
         finally:
             metrics = self._core.metrics
-            metrics.attempts.labels(taken.destination, _word(outcome)).inc()
+            metrics.attempts.labels(taken.destination, word_of(outcome)).inc()
             metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
             self._ended.put_nowait((taken, outcome))
             self._warn(taken, outcome)
@@ -119,7 +132,7 @@ class Deliverer:
                 "destination": taken.destination,
                 "message_id": taken.key,
                 "attempt": taken.attempt,
-                "outcome": _word(outcome),
+                "outcome": word_of(outcome),
                 "reason": outcome.reason,
             }
             text = "not delivered; attempts in vain since the last delivery there: %d"
@@ -158,6 +171,9 @@ class Deliverer:
         if not self.unsettled:
             self._idle.set()
         self._core.wakes.wake_here(OUTBOX)
+        if self._core.draining.started:
+            # This process takes no more: the slots are for the others.
+            self._core.wakes.tell(OUTBOX)
         self._core.wakes.tell(*{turn_topic(taken.turn) for taken, _ in batch})
 
     async def _until_written(self, batch: Sequence[_Ended], *, patient: bool) -> None:
@@ -188,7 +204,9 @@ class Deliverer:
                 await asyncio.sleep(pause)
 
     async def _write(self, batch: Sequence[_Ended], settlements: Sequence[Settlement]) -> None:
-        settled = await settle(self._core.pool, settlements)
+        settled = await settle(self._core.pool, settlements, policies=self._core.delivery_policies)
+        note_breakers(self._core, settled)
+        note_turns(self._core, settled)
         facts = [
             Fact(
                 taken.message,
@@ -220,6 +238,7 @@ class Deliverer:
             await settle(
                 self._core.pool, [Settlement(one.message, one.attempt_id, back) for one in taken]
             )
+            self._core.wakes.tell(OUTBOX)
 
     async def drain(self, *, seconds: float) -> None:
         """Let what runs end within `seconds`; what is still running then is cut, and settled as what it is: unknown."""
@@ -235,17 +254,3 @@ class Deliverer:
             # What somebody still holds is left to its lease: this process ends.
             for task in list(self._alone):
                 task.cancel()
-
-
-def _word(outcome: Outcome) -> str:
-    match outcome:
-        case Delivered():
-            return "delivered"
-        case RetryLater():
-            return "retry_later"
-        case Rejected():
-            return "rejected"
-        case Unknown():
-            return "unknown"
-        case _:
-            assert_never(outcome)

@@ -40,6 +40,7 @@ async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
     woken = loop.woken or asyncio.Event()
     while not stop.is_set():
         woken.clear()
+        began = time.monotonic()
         try:
             rest = await loop.tick()
         except Exception as error:  # noqa: BLE001 - whatever a pass dies of, the next one runs
@@ -53,6 +54,7 @@ async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
         else:
             failures = 0
             core.metrics.passes.labels(loop.name, "done").inc()
+            core.metrics.pass_seconds.labels(loop.name).observe(time.monotonic() - began)
             core.passes[loop.name] = (time.monotonic(), stale_seconds)
             woken = loop.woken or asyncio.Event()
         await rest_until(woken, stop, seconds=_spread(rest, core.jitter))

@@ -6,24 +6,27 @@ one that fails keeps no other from running.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from app.core import Core
 from app.domain.errors import NotReady
 from app.engine.claim_request import forget_requests
-from app.engine.due import due
-from app.engine.inspect import (
-    find_chores,
-    oldest_pending_seconds,
-    oldest_queued_seconds,
-)
+from app.engine.due import due, due_after_pause
+from app.engine.inspect import find_chores
+from app.engine.pause import find_pauses
 from app.engine.sweep import Swept, sweep_messages, sweep_turns
 from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, queue_topic
+from app.telemetry import count_wasted
+from app.workers.breakers import measure_breakers, recount_destinations
+from app.workers.measures import measure_work
+from app.workers.operations import work_on_operations
 
 log = logging.getLogger(__name__)
 
 BATCHES_MAX = 20
 GAUGES_EVERY_PASSES = 5
+RECOUNT_SECONDS = 60.0
 
 
 class Sweeper:
@@ -42,10 +45,13 @@ class Sweeper:
             "turns": self._sweep_turns,
             "messages": self._sweep_messages,
             "due": self._due,
+            "held": self._due_after_pause,
             "requests": self._forget,
+            "operations": partial(work_on_operations, self._core),
+            "recount": self._recount,
         }
         failed: Exception | None = None
-        for chore in await find_chores(self._core.pool):
+        for chore in [*await find_chores(self._core.pool), *self._now_and_then()]:
             try:
                 await self._in_batches(chores[chore])
             except Busy:
@@ -63,6 +69,15 @@ class Sweeper:
             raise failed
         return self._core.settings.sweep.interval_seconds
 
+    def _now_and_then(self) -> list[str]:
+        """What nothing tells of."""
+        every = max(1, round(RECOUNT_SECONDS / self._core.settings.sweep.interval_seconds))
+        return ["recount"] if self._passes % every == 0 else []
+
+    async def _recount(self) -> int:
+        await recount_destinations(self._core)
+        return 0
+
     async def _in_batches(self, chore: Callable[[], Awaitable[int]]) -> None:
         """Again while batches come back full, within reason: the rest is for the next pass."""
         for _ in range(BATCHES_MAX):
@@ -77,6 +92,7 @@ class Sweeper:
             jitter=self._core.jitter,
         )
         self._note("turn", swept)
+        count_wasted(self._core.metrics, swept.wasted)
         if swept.states:
             self._core.wakes.tell(*map(queue_topic, self._core.settings.queues))
         return self._done("turn", swept.found, swept.failed)
@@ -98,6 +114,12 @@ class Sweeper:
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
         return self._done("due", len(queues) + len(failed), failed)
 
+    async def _due_after_pause(self) -> int:
+        batch_max = self._core.settings.sweep.batch_max
+        queues, failed = await due_after_pause(self._core.pool, turns_max=batch_max)
+        self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
+        return self._done("held", len(queues) + len(failed), failed)
+
     def _note(self, kind: str, swept: Swept) -> None:
         for state, count in swept.states.items():
             self._core.metrics.swept.labels(kind, state).inc(count)
@@ -117,9 +139,12 @@ class Sweeper:
         return await forget_requests(self._core.pool, rows_max=self._core.settings.sweep.batch_max)
 
     async def _measure(self) -> None:
-        queued = await oldest_queued_seconds(self._core.pool, list(self._core.settings.queues))
-        for queue in self._core.settings.queues:
-            self._core.metrics.oldest_queued_seconds.labels(queue).set(queued.get(queue, 0.0))
-        pending = await oldest_pending_seconds(self._core.pool, list(self._core.routes))
-        for name in self._core.routes:
-            self._core.metrics.oldest_pending_seconds.labels(name).set(pending.get(name, 0.0))
+        await measure_breakers(self._core)
+        await measure_work(self._core)
+        await self._measure_pauses()
+
+    async def _measure_pauses(self) -> None:
+        pauses = await find_pauses(self._core.pool)
+        for kind in ("all", *self._core.configured):
+            paused = sum(paused_kind == kind for paused_kind, _ in pauses)
+            self._core.metrics.paused.labels(kind).set(paused)

@@ -49,6 +49,7 @@ create table sink.standstill (
     constraint cause_known check (cause in ('pause', 'breaker'))
 );
 create unique index standstill_now on sink.standstill (destination, cause) where ended_at is null;
+create index standstill_ended on sink.standstill (destination, ended_at);
 
 -- What a queue's rate allows, over all replicas: handed out in small lots.
 create table sink.allowance (
@@ -94,16 +95,47 @@ create table sink.tombstone (
 );
 create index tombstone_expiry on sink.tombstone (expires_at);
 
--- A key goes when its time is over and its turn is gone. They come in the order in which they go, so that a summary of
--- each stretch of pages finds them, and an accept makes no entry.
-create index idempotency_key_expiry on sink.idempotency_key
-using brin (expires_at) with (pages_per_range = 32, autosummarize = on);
+-- Until when the key that brought it is remembered at least: its tombstone stays as long. A key goes when its time is
+-- over and neither its turn nor that tombstone is left: found by walking the table, so that an accept makes no entry.
+alter table sink.inbound add column key_expires_at timestamptz;
 
 -- Behind its own set, whatever the destination: order strict.
 alter table sink.outbox add column strict boolean not null default false;
+-- Whether its last attempt is not repeated without a person, should nobody know its outcome: as its destination said
+-- when the attempt began, so that a sweep where that is not configured keeps to it.
+alter table sink.outbox add column hold_unknown boolean not null default false;
+
+-- A delivered message that somebody wants sent once more: it moves neither its message nor its turn. What is done is
+-- deleted, and stands in the events of its message.
+create table sink.resend (
+    id uuid primary key,
+    message uuid not null,
+    turn uuid not null,
+    destination text collate "C" not null,
+    requested_at timestamptz not null,
+    requested_by text not null,
+    due_at timestamptz not null,
+    attempts integer not null default 0,
+    attempt_id uuid,
+    hold_unknown boolean not null default false,
+    lease_expires_at timestamptz,
+    constraint lease_while_sending check ((attempt_id is null) = (lease_expires_at is null)),
+    constraint attempts_count check (attempts >= 0 and (attempt_id is null or attempts > 0))
+);
+create index resend_due on sink.resend (destination, due_at, id) where attempt_id is null;
+create index resend_sending on sink.resend (lease_expires_at, id) where attempt_id is not null;
+-- Until it is begun, asking once more changes nothing.
+create unique index resend_asked on sink.resend (message) where attempts = 0;
 
 -- From when its input ages: null is from its creation. A redrive counts anew, and what is scheduled does not age.
 alter table sink.turn add column ages_from timestamptz;
+-- The paused source that holds it up: due at no time, without a place, until that goes on. Meanwhile ages_from keeps a
+-- time of its own.
+alter table sink.turn add column held_source text collate "C"
+constraint held_before_due check (held_source is null or state in ('scheduled', 'cancelled'));
+-- Empty, but for what paused sources hold up.
+create index turn_held on sink.turn (held_source, id) where held_source is not null and state = 'scheduled';
+create index turn_scheduled_queue on sink.turn (queue) where state = 'scheduled';
 
 -- Where people look. By conversation through the inbound, which never move: a turn makes its entry once.
 create index inbound_conversation on sink.inbound (queue, conversation, id) where conversation is not null;
@@ -129,6 +161,6 @@ $$;
 revoke execute on function sink.purge_events(uuid[]) from public;
 
 grant select, insert, update, delete on
-sink.pause, sink.destination, sink.standstill, sink.allowance, sink.operation, sink.tombstone
+sink.pause, sink.destination, sink.standstill, sink.allowance, sink.operation, sink.tombstone, sink.resend
 to sinksweep_app;
 grant execute on function sink.purge_events(uuid[]) to sinksweep_app;

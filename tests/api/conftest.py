@@ -131,6 +131,7 @@ def settings_for(database_url: str, **changed: Any) -> Settings:
         },
         "limits": Limits(
             body_bytes_max=64 << 10,
+            batch_bytes_max=256 << 10,
             header_seconds_max=1.0,
             body_seconds_max=1.0,
             set_bytes_max=96 << 10,
@@ -148,26 +149,28 @@ async def serving(core: Core) -> AsyncIterator[Service]:
     """Serve the API of a core on a free port of loopback."""
     # Like the service: the server's own log of requests would show their queries.
     logging.getLogger("uvicorn.access").setLevel("WARNING")
-    application = build_application(core)
     # The protocol is named: without it the server leaves Nagle on, and each answer costs 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        config = uvicorn.Config(
-            application,
-            http=protocol_with(
-                header_seconds_max=core.settings.limits.header_seconds_max,
-                connections_max=core.settings.server.connections_max,
-            ),
-            loop="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(config)
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         async with asyncio.TaskGroup() as group:
+            application = build_application(core, tasks=group)
+            config = uvicorn.Config(
+                application,
+                http=protocol_with(
+                    header_seconds_max=core.settings.limits.header_seconds_max,
+                    answer_seconds_max=core.settings.limits.answer_seconds_max,
+                    connections_max=core.settings.server.connections_max,
+                ),
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=core.settings.server.keep_alive_seconds,
+                timeout_graceful_shutdown=2,
+            )
+            server = uvicorn.Server(config)
+            server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
             running = group.create_task(server.serve(sockets=[listener]))
             async with asyncio.timeout(10):
                 while not server.started:
@@ -197,7 +200,8 @@ async def make_keys(pool: "Pool") -> dict[str, str]:
 
 TABLES = (
     "idempotency_key", "inbound", "lane", "turn", "attempt", "claim_request", "delivery_lane",
-    "outbox", "outbox_payload", "event", "loopback",
+    "outbox", "outbox_payload", "resend", "event", "loopback", "operation", "tombstone", "pause",
+    "standstill", "allowance",
 )  # fmt: skip
 EMPTY = ";".join(f"delete from sink.{table}" for table in TABLES)
 

@@ -8,7 +8,9 @@ import pytest
 
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, parse_id
 from app.domain.model import Settlement, Slots, Verdict
+from app.domain.outcome import Answer as Said
 from app.engine.keys import create_key
+from app.engine.resend import ResendSettlement, settle_resends, take_resends
 from app.engine.settle import settle
 from app.engine.take import take
 from app.engine.wake import queue_topic, turn_topic
@@ -30,7 +32,7 @@ async def _sealed(service: Service, count: int = 1) -> tuple[str, list[str]]:
 
 async def _settle(service: Service, state: str, **verdict: Any) -> None:
     """What the delivery worker does, by hand."""
-    (taken,) = await take(service.core.pool, [Slots("loopback", 1, 30.0)])
+    (taken,) = (await take(service.core.pool, [Slots("loopback", 1, 30.0)])).messages
     done = Settlement(taken.message, taken.attempt_id, Verdict(state, **verdict))
     await settle(service.core.pool, [done])
 
@@ -105,7 +107,7 @@ async def test_a_message_that_is_being_sent_stays_so_and_gets_no_next_attempt(
     service: Service,
 ) -> None:
     turn, (message,) = await _sealed(service)
-    (taken,) = await take(service.core.pool, [Slots("loopback", 1, 30.0)])
+    (taken,) = (await take(service.core.pool, [Slots("loopback", 1, 30.0)])).messages
     for _ in range(2):
         answer = await _ask(service, f"/v1/outbox/{message}", "cancel")
         assert (answer.status, answer.json) == (200, {"id": message, "state": "sending"})
@@ -217,11 +219,44 @@ async def test_a_resolve_says_what_was_found(
     assert (await service.get(f"/v1/outbox/{message}")).json["state"] == "unknown"
 
 
+async def test_a_delivered_message_is_sent_once_more_and_stays_delivered(
+    service: Service,
+) -> None:
+    turn, (message,) = await _sealed(service)
+    early = await _ask(service, f"/v1/outbox/{message}", "resend")
+    assert (early.status, early.code) == (409, "not_resendable")
+    assert early.json["message_state"] == "pending"
+    await _settle(service, "delivered", receipt="r-1")
+    for _ in range(2):
+        answer = await _ask(service, f"/v1/outbox/{message}", "resend")
+        assert (answer.status, answer.json) == (200, {"id": message, "state": "delivered"})
+    (resend,) = await take_resends(service.core.pool, [Slots("loopback", 9, 30.0)])
+    later = ResendSettlement(
+        resend.id,
+        resend.taken.attempt_id,
+        Verdict("pending", reason="busy", answer=Said(503, "full")),
+    )
+    await settle_resends(service.core.pool, [later])
+    await take_resends(service.core.pool, [Slots("loopback", 9, 30.0)])
+    shown = (await service.get(f"/v1/outbox/{message}")).json
+    assert (shown["state"], shown["attempts"], shown["receipt"]) == ("delivered", 1, "r-1")
+    assert (await service.get(f"/v1/turns/{turn}")).json["state"] == "replied"
+    log = [(one["resend"], one["attempt"], one["state"]) for one in shown["attempt_log"]]
+    assert log == [(False, 1, "delivered"), (True, 1, "pending"), (True, 2, None)]
+    again = shown["attempt_log"][1]
+    assert (again["status"], again["reason"], again["answer"]) == (503, "busy", "full")
+    assert again["started_at"] <= again["ended_at"]
+    events = (await service.get(f"/v1/turns/{turn}/events")).json["items"]
+    steps = [event["detail"]["step"] for event in events if event["verb"] == "resend"]
+    assert steps == ["asked", "begun", "ended", "begun"]
+
+
 CALLS = [
     (NOBODYS_TURN, "cancel"),
     (NOBODYS_TURN, "redrive"),
     (NOBODYS_MESSAGE, "cancel"),
     (NOBODYS_MESSAGE, "redrive"),
+    (NOBODYS_MESSAGE, "resend"),
 ]
 
 
@@ -254,7 +289,8 @@ async def test_an_admin_of_one_queue_sees_nothing_of_another(service: Service) -
     key = await create_key(service.core.pool, name="a", scopes=["admin"], queues=["support"])
     turn, (message,) = await _unknown(service)
     for path in (f"/v1/turns/{turn}", f"/v1/outbox/{message}"):
-        for verb in ("cancel", "redrive"):
+        verbs = ("cancel", "redrive", *(["resend"] if "outbox" in path else []))
+        for verb in verbs:
             answer = await service.call("POST", f"{path}/{verb}", scope=key)
             assert (answer.status, answer.code) == (404, "not_found")
     body = {"state": "delivered"}

@@ -1,3 +1,4 @@
+import asyncio
 import time
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -84,7 +85,7 @@ async def test_readiness_names_the_loop_that_stands(service: Service) -> None:
         passes.clear()
     assert (await service.get("/readyz")).json == {
         "ready": True,
-        "checks": {"database": True, "loops": {}, "draining": False},
+        "checks": {"database": True, "loops": {}, "draining": False, "unconfigured": {}},
     }
 
 
@@ -192,7 +193,8 @@ async def test_a_page_that_is_full_leads_to_the_rest(service: Service) -> None:
 
 
 async def test_a_process_without_the_api_answers_only_for_itself(service: Service) -> None:
-    routes = build_application(service.core, api=False).routes
+    tasks = asyncio.TaskGroup()
+    routes = build_application(service.core, tasks=tasks, api=False).routes
     assert {getattr(route, "path", "") for route in routes} == {"/livez", "/readyz", "/metrics"}
 
 

@@ -173,7 +173,27 @@ async def test_headers_that_belong_to_the_channel_are_refused_even_if_allowed(
         assert codes & {"header_reserved", "header_name_invalid"}
 
 
-@pytest.mark.parametrize("feature", ["hold", "follow_ups", "order"])
+async def test_the_order_of_a_set_is_strict_or_left_out(service: Service) -> None:
+    turn = await service.claimed()
+    for value, code in (("", "order_unknown"), ("loose", "order_unknown"), (False, "wrong_type")):
+        answer = await service.seal(turn, [ONE], order=value)
+        assert (answer.status, answer.code) == (422, code)
+        assert answer.json["errors"][0]["pointer"] == "/order"
+    assert (await service.seal(turn, [ONE], order=None)).status == 200
+
+
+async def test_strict_order_is_part_of_what_was_sealed(service: Service) -> None:
+    turn = await service.claimed()
+    first = (await service.seal(turn, [ONE, ONE], order="strict")).json
+    one, other = first["messages"]
+    assert (await service.get(f"/v1/outbox/{other['id']}")).json["blocked_by"] == one["id"]
+    assert (await service.seal(turn, [ONE, ONE], order="strict")).json == first
+    answer = await service.seal(turn, [ONE, ONE])
+    assert (answer.status, answer.code) == (409, "already_sealed")
+    assert answer.json["payload_hash"] == first["payload_hash"]
+
+
+@pytest.mark.parametrize("feature", ["hold", "follow_ups"])
 async def test_what_is_not_built_is_refused_and_never_ignored(
     service: Service, feature: str
 ) -> None:
@@ -211,10 +231,10 @@ async def test_everything_that_is_wrong_with_a_set_is_told_at_once(service: Serv
         ONE,
         {"destination": "crm", "to": "bob", "headers": {"x-tag": "a"}},
     ]
-    answer = await service.seal(turn, wrong, order="strict")
+    answer = await service.seal(turn, wrong, order="loose")
     assert answer.code == "invalid_content"
     assert {(one["pointer"], one["code"]) for one in answer.json["errors"]} >= {
-        ("/order", "not_supported"),
+        ("/order", "order_unknown"),
         ("/messages/0/destination", "destination_unknown"),
         ("/messages/2/payload", "payload_missing"),
     }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def settle_one(service: Service, state: str, **verdict: Any) -> None:
     """What the delivery worker does, by hand."""
     core = service.core
-    (taken,) = await take(core.pool, [Slots("loopback", 1, 30.0)])
+    (taken,) = (await take(core.pool, [Slots("loopback", 1, 30.0)])).messages
     verdicts = [Settlement(taken.message, taken.attempt_id, Verdict(state, **verdict))]
     await settle(core.pool, verdicts)
     core.wakes.tell(turn_topic(taken.turn))

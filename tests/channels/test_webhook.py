@@ -9,7 +9,7 @@ from standardwebhooks import Webhook as Verifier
 
 from app.channels import Outgoing, Wire
 from app.channels.webhook import WebhookConfig, channel
-from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Unknown
+from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -100,7 +100,8 @@ async def test_a_key_with_a_full_stop_is_not_signed(
     assert receiver.requests == []
 
 
-LATER = {401, 403, 404, 408, 425, 429, 503}
+SHUT = {401: Shut.UNAUTHORIZED, 410: Shut.GONE}
+LATER = {403, 404, 408, 425, 429, 503}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,8 @@ async def test_each_status_has_its_meaning(
     expected: Outcome
     if 200 <= status < 300:
         expected = Delivered(answer=said)
+    elif status in SHUT:
+        expected = RetryLater(f"http_{status}", counted=False, answer=said, shut=SHUT[status])
     elif status in LATER:
         expected = RetryLater(f"http_{status}", counted=status != 429, answer=said)
     elif 300 <= status < 400:

@@ -6,8 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.model import Taken, Verdict
-from app.engine import cancel, redrive, resolve
+from app.engine import cancel, erase, expire, purge, redrive, resolve
+from app.engine.operation import find_operation
+from app.engine.operation_batch import work_on
+from app.engine.resend import Resend
 from tests.engine.stories import CRM, DELIVERY_POLICY, QUEUE, TURN_POLICY, Sink, wish
+from tests.engine.walks import WINDOWS
 
 BY = "somebody"
 
@@ -38,8 +42,36 @@ async def _redrive_messages(sink: Sink, *messages: UUID) -> object:
     return await redrive.redrive_messages(sink.pool, messages, by=BY)
 
 
+async def _take_resends(sink: Sink) -> object:
+    return await sink.take_resends()
+
+
+async def _settle_resends(sink: Sink, *pairs: tuple[Resend, Verdict]) -> object:
+    return await sink.settle_resends(*pairs)
+
+
 async def _resolve(sink: Sink, *messages: UUID, state: Any) -> object:
     return await resolve.resolve_messages(sink.pool, messages, state=state, by=BY)
+
+
+async def _purge(sink: Sink) -> object:
+    return await purge.purge(sink.pool, windows=WINDOWS, after=purge.FIRST, rows_max=50)
+
+
+async def _drop_lanes(sink: Sink, table: Any) -> object:
+    return await expire.expire_pages(sink.pool, table, first=0, behind=50)
+
+
+async def _erase(sink: Sink, name: str) -> object:
+    conversation = erase.Conversation(QUEUE, name, is_open=True)
+    erased = await erase.erase(sink.pool, conversation, windows=WINDOWS, cancel=False, by=BY)
+    return isinstance(erased, erase.Erased) and erased.is_done
+
+
+async def _operate(sink: Sink, operation: UUID) -> object:
+    await work_on(sink.pool, operation, rows_max=50)
+    found = await find_operation(sink.pool, operation)
+    return found and (found.state, found.found, found.changed, found.refused, found.failed)
 
 
 VERBS: dict[str, Verb] = {
@@ -54,11 +86,22 @@ VERBS: dict[str, Verb] = {
     "sweep turns": Sink.sweep_turns,
     "sweep messages": Sink.sweep_messages,
     "due": Sink.due,
+    "due after pause": Sink.due_after_pause,
+    "pause": Sink.pause,
+    "resume": Sink.resume,
     "redrive turns": _redrive_turns,
     "redrive messages": _redrive_messages,
     "cancel turns": _cancel_turns,
     "cancel messages": _cancel_messages,
     "resolve": _resolve,
+    "resend": Sink.ask_resend,
+    "take resends": _take_resends,
+    "settle resends": _settle_resends,
+    "sweep resends": Sink.sweep_resends,
+    "operate": _operate,
+    "purge": _purge,
+    "drop lanes": _drop_lanes,
+    "erase": _erase,
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from app.domain.lifecycle import TURN_ENDED
 from app.domain.model import Claimed
 from tests.engine.invariants import RULES
-from tests.engine.stories import DELIVERED, Sink, draft, sealing
+from tests.engine.stories import CRM, DELIVERED, Sink, draft, sealing
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -19,8 +19,8 @@ LAPSE_SECONDS = 61
 DIRTY_MAX = 20
 EPOCH = "2030-01-01 00:00:00+00"
 TABLES = (
-    "event", "outbox_payload", "outbox", "delivery_lane", "claim_request", "attempt", "turn", "lane",
-    "inbound", "idempotency_key",
+    "event", "resend", "outbox_payload", "outbox", "destination", "standstill", "delivery_lane", "claim_request",
+    "attempt", "turn", "lane", "inbound", "idempotency_key", "tombstone", "pause", "operation",
 )  # fmt: skip
 
 
@@ -89,6 +89,7 @@ class Scene:
         # Deleting is quicker, as long as not too many dead rows lie about.
         how = "delete from" if self.cleared % DIRTY_MAX else "truncate"
         await self.admin.execute(";".join(f"{how} sink.{table}" for table in TABLES))
+        await self.admin.execute("insert into sink.destination (name) values ($1)", CRM)
         await self.clock.at(0.0)
         self.confirmed.clear()
 
@@ -108,13 +109,18 @@ class Scene:
             if taken:
                 assert all(await self.sink.settle(*((one, DELIVERED) for one in taken)))
                 self.confirmed += [one.key for one in taken]
-            if not held and not taken:
+            resends = await self.sink.take_resends()
+            await self.sink.settle_resends(*((one, DELIVERED) for one in resends))
+            if not held and not taken and not resends:
                 if await self.open_turns() == 0:
                     return
                 await self.clock.move(LAPSE_SECONDS)
+                await self.sink.resume("source", "api")
                 await self.sink.due()
+                await self.sink.due_after_pause()
                 await self.sink.sweep_turns()
                 await self.sink.sweep_messages()
+                await self.sink.sweep_resends()
         message = f"{await self.open_turns()} turns do not come to rest"
         raise AssertionError(message)
 

@@ -17,7 +17,8 @@ TABLES = {
     "turn": """
         t.conversation, t.lane_seq, t.priority, t.state, t.reason, t.attempt, t.attempts_used, t.releases,
         t.token is null, t.seal, t.inbound_count, t.input_bytes, t.lease_seconds,
-        extract(epoch from t.due_at - sink.now()), extract(epoch from t.lease_expires_at - sink.now())
+        t.held_source, extract(epoch from nullif(t.due_at, 'infinity') - sink.now()),
+        extract(epoch from t.ages_from - sink.now()), extract(epoch from t.lease_expires_at - sink.now())
         from sink.turn as t
     """,
     "attempt": """
@@ -27,12 +28,27 @@ TABLES = {
     "claim_request": "r.agent, r.request_id, r.parameters from sink.claim_request as r",
     "delivery_lane": "l.conversation, l.destination, l.tail from sink.delivery_lane as l",
     "outbox": """
-        o.seal, o.position, o.conversation, o.place, o.left_lane, o.state, o.reason, b.place, b.position,
+        o.seal, o.position, o.conversation, o.place, o.strict, o.left_lane, o.hold_unknown, o.state, o.reason,
+        b.place, b.position,
         o.attempts, o.attempts_used, o.may_have_arrived, o.cancel_asked, o.receipt, p.body,
         extract(epoch from o.due_at - sink.now()), extract(epoch from o.lease_expires_at - sink.now())
         from sink.outbox as o left join sink.outbox as b on b.id = o.blocked_by
         left join sink.outbox_payload as p on p.message = o.id
     """,
+    "destination": "d.name, d.sending, d.breaker, d.failures, d.openings from sink.destination as d",
+    "operation": """
+        n.kind, n.verb, n.state, n.last_id is null, n.found, n.changed, n.refused, n.failed,
+        extract(epoch from n.ended_at - sink.now())
+        from sink.operation as n
+    """,
+    "tombstone": "g.queue, g.state, extract(epoch from g.expires_at - sink.now()) from sink.tombstone as g",
+    "resend": """
+        p.body, r.attempts, r.hold_unknown, r.requested_by, r.attempt_id is null,
+        extract(epoch from r.due_at - sink.now()), extract(epoch from r.lease_expires_at - sink.now())
+        from sink.resend as r left join sink.outbox_payload as p on p.message = r.message
+    """,
+    "pause": "s.kind, s.name, s.paused_by from sink.pause as s",
+    "standstill": "s.destination, s.cause, s.began_at, s.ended_at from sink.standstill as s",
     "outbox_payload": "p.body from sink.outbox_payload as p",
     "event": """
         e.message is null, e.verb, e.from_state, e.to_state, e.attempt, e.reason, e.attempt_id is null
@@ -45,7 +61,7 @@ QUERY = " union all ".join(
 )
 IDS = """
     select id from sink.inbound union select id from sink.turn union select id from sink.outbox
-    union select token from sink.attempt union select attempt_id from sink.event
+    union select id from sink.resend union select token from sink.attempt union select attempt_id from sink.event
 """
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MESSAGE_KEY = re.compile(r"msg_[0-9a-z]{26}")

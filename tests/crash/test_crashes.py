@@ -20,13 +20,23 @@ EACH = pytest.mark.parametrize("name", TRIALS)
 # These give each caller something else; everything else answers the same call with the same ids.
 NEW_EACH_TIME = (
     "claim",
+    "claim past what is too old",
     "take",
+    "take for the first time",
     "take what is spoiled",
     "late fact",
     "fact while another sends",
+    "take a resend",
 )
-# What is spoiled is ended in a transaction of its own, before the next take.
-COMMITS_TWICE = ("take what is spoiled",)
+# What is spoiled is ended, and the row of a destination made, in a transaction of its own, before the next take. An
+# erasure takes the turns before the lanes that they were in.
+COMMITS_TWICE = (
+    "take what is spoiled",
+    "take for the first time",
+    "erase",
+    # It ends before the next is looked for.
+    "claim past what is too old",
+)
 
 
 @EACH

@@ -1,10 +1,12 @@
 """Every verb, brought to where a crash in it would hurt."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from app.domain.model import Claimed, Joining, Taken, Verdict
+from app.engine.gather import LOCK_WAIT_MS
 from tests.crash.calls import Call
 from tests.crash.scene import LAPSE_SECONDS, Scene
 from tests.engine.stories import (
@@ -17,6 +19,7 @@ from tests.engine.stories import (
     returning,
     sealing,
 )
+from tests.engine.walks import DAY
 
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
 
@@ -33,6 +36,15 @@ async def _accept(scene: Scene) -> Call:
         arrival("other", "d"),
     )
     return Call("accept", arrivals)
+
+
+def _gathered(trial: Trial) -> Trial:
+    """As the calls of several clients go, in one transaction."""
+
+    async def gathered(scene: Scene) -> Call:
+        return replace(await trial(scene), options=(("lock_wait_ms", LOCK_WAIT_MS),))
+
+    return gathered
 
 
 async def _accept_known(scene: Scene) -> Call:
@@ -123,6 +135,11 @@ async def _take(scene: Scene) -> Call:
     return Call("take", (10,))
 
 
+async def _take_first(scene: Scene) -> Call:
+    await scene.admin.execute("delete from sink.destination")
+    return await _take(scene)
+
+
 async def _take_spoiled(scene: Scene) -> Call:
     (first, *_) = await _set(scene)
     await scene.admin.execute(
@@ -186,6 +203,55 @@ async def _due(scene: Scene) -> Call:
     return Call("due")
 
 
+async def _accept_held_up(scene: Scene) -> Call:
+    await scene.sink.accept_one("before", "c")
+    await scene.sink.pause("source", "api")
+    return Call("accept", (arrival("a", "c"), arrival("later", delay_seconds=30)))
+
+
+async def _accept_held_up_joining(scene: Scene) -> Call:
+    def joining(key: str) -> Any:
+        return arrival(key, "c", joining=JOINING)
+
+    await scene.sink.accept(joining("before"))
+    await scene.sink.pause("source", "api")
+    return Call("accept", (joining("a"), joining("b")))
+
+
+async def _due_after_pause(scene: Scene) -> Call:
+    await scene.sink.accept_one("before", "c")
+    await scene.sink.pause("source", "api")
+    await scene.sink.accept(arrival("a", "c"), arrival("b", "c"), arrival("alone"))
+    await scene.sink.resume("source", "api")
+    return Call("due after pause")
+
+
+async def _keep_times(scene: Scene) -> Call:
+    await scene.sink.pause("source", "api")
+    await scene.sink.accept(arrival("a", delay_seconds=30), arrival("b", "c", delay_seconds=40))
+    await scene.sink.resume("source", "api")
+    return Call("due after pause")
+
+
+async def _claim_too_old(scene: Scene) -> Call:
+    await scene.sink.accept(arrival("a", "c"), arrival("b", "c"), arrival("alone"))
+    await scene.clock.move(LAPSE_SECONDS)
+    await scene.sink.accept_one("young", "c")
+    return Call("claim", options=(("turns_max", 5), ("input_age_seconds_max", 60.0)))
+
+
+async def _pause(scene: Scene) -> Call:
+    await scene.sink.accept_one("a", "c")
+    return Call("pause", ("destination", "desk"))
+
+
+async def _resume(scene: Scene) -> Call:
+    await scene.sink.sealed("a", draft("1", "c"), conversation="c")
+    await scene.sink.pause("destination", "crm")
+    await scene.clock.move(10)
+    return Call("resume", ("destination", "crm"))
+
+
 async def _redrive_turn(scene: Scene) -> Call:
     held = await scene.held("a", "c")
     await scene.sink.accept_one("behind", "c")
@@ -229,6 +295,62 @@ async def _cancel_messages(scene: Scene) -> Call:
     return Call("cancel messages", (first, second))
 
 
+async def _seal_strict(scene: Scene) -> Call:
+    # A set before it is still on its way in the lane of its second message.
+    await scene.sink.sealed("before", draft("0", "d"))
+    held = await scene.held("a", "c")
+    drafts = (draft("1", "c"), draft("2", "d"), draft("3"))
+    return Call("seal", (sealing(held, *drafts, order="strict"),))
+
+
+def _settle_strict(verdict: Verdict) -> Trial:
+    async def trial(scene: Scene) -> Call:
+        drafts = (draft("1", "c"), draft("2", "d"), draft("3", "c"))
+        await scene.sink.sealed("a", *drafts, order="strict")
+        await scene.sink.sealed("next", draft("next", "d"))
+        return Call("settle", ((await scene.sink.take_one(), verdict),))
+
+    return trial
+
+
+async def _hold_what_lapsed(scene: Scene) -> Call:
+    await _set(scene)
+    await scene.sink.take(1, hold_unknown=True)
+    await scene.clock.move(LAPSE_SECONDS)
+    return Call("sweep messages")
+
+
+async def _delivered(scene: Scene) -> UUID:
+    _, (message,) = await scene.sink.sealed("a", draft("1", "c"), conversation="c")
+    await scene.sink.settle_next(DELIVERED)
+    return message
+
+
+async def _resend(scene: Scene) -> Call:
+    return Call("resend", (await _delivered(scene),))
+
+
+async def _take_resend(scene: Scene) -> Call:
+    await scene.sink.ask_resend(await _delivered(scene))
+    return Call("take resends")
+
+
+def _settle_resend(verdict: Verdict) -> Trial:
+    async def trial(scene: Scene) -> Call:
+        await _take_resend(scene)
+        (taken,) = await scene.sink.take_resends()
+        return Call("settle resends", ((taken, verdict),))
+
+    return trial
+
+
+async def _sweep_resend(scene: Scene) -> Call:
+    await _take_resend(scene)
+    await scene.sink.take_resends()
+    await scene.clock.move(LAPSE_SECONDS)
+    return Call("sweep resends")
+
+
 def _resolve(state: str) -> Trial:
     async def trial(scene: Scene) -> Call:
         _, message = await _stuck(scene, UNKNOWN)
@@ -237,11 +359,60 @@ def _resolve(state: str) -> Trial:
     return trial
 
 
+async def _ended(scene: Scene) -> None:
+    """A turn that is over, a failed one, and one that waits."""
+    await scene.sink.sealed("over", draft("1", "c"), draft("2", "c"), conversation="c")
+    for _ in range(2):
+        await scene.sink.settle_next(DELIVERED)
+    await scene.sink.hand_back(await scene.held("failed", "d"), final=True)
+    await scene.sink.accept_one("live", "e")
+    await scene.clock.move(31 * DAY)
+
+
+async def _purge(scene: Scene) -> Call:
+    await _ended(scene)
+    return Call("purge")
+
+
+def _drop_lanes(table: str) -> Trial:
+    async def trial(scene: Scene) -> Call:
+        await _ended(scene)
+        await Call("purge").made(scene.sink)
+        return Call("drop lanes", (table,))
+
+    return trial
+
+
+async def _erase(scene: Scene) -> Call:
+    await _ended(scene)
+    return Call("erase", ("c",))
+
+
+async def _operate_on_turns(scene: Scene) -> Call:
+    for key in ("a", "b"):
+        held = await scene.held(key, "c")
+        await scene.sink.release(returning(held, final=True))
+    await scene.sink.accept_one("behind", "c")
+    return Call("operate", (await scene.sink.begin("turn", "redrive"),))
+
+
+async def _operate_on_messages(scene: Scene) -> Call:
+    await _set(scene)
+    await scene.sink.settle_next(DEAD)
+    return Call("operate", (await scene.sink.begin("message", "cancel"),))
+
+
 TRIALS: Mapping[str, Trial] = {
     "accept": _accept,
+    "accept, gathered": _gathered(_accept),
     "accept what is known": _accept_known,
+    "accept what is known, gathered": _gathered(_accept_known),
     "accept, joining": _accept_joining,
+    "accept, joining, gathered": _gathered(_accept_joining),
+    "accept from a paused source": _accept_held_up,
+    "accept from a paused source, joining": _accept_held_up_joining,
     "claim": _claim,
+    "claim past what is too old": _claim_too_old,
     "claim by request id": _claim_of_a_request,
     "claim by request id what ran before": _claim_again,
     "renew": _renew,
@@ -251,21 +422,31 @@ TRIALS: Mapping[str, Trial] = {
     "fail for good": _hand_back(final=True),
     "seal": _seal,
     "seal two at once": _seal_two,
+    "seal two at once, gathered": _gathered(_seal_two),
     "seal nothing": _seal_nothing,
+    "seal in strict order": _seal_strict,
     "take": _take,
+    "take for the first time": _take_first,
     "take what is spoiled": _take_spoiled,
     "settle delivered": _settle(DELIVERED),
     "settle the last as delivered": _settle(DELIVERED, messages=1),
     "settle dead": _settle(DEAD),
     "settle unknown": _settle(UNKNOWN),
     "settle later": _settle(LATER),
+    "settle delivered in strict order": _settle_strict(DELIVERED),
+    "settle dead in strict order": _settle_strict(DEAD),
     "late fact": _late_fact,
     "fact while another sends": _fact_while_another_sends,
     "sweep turns": _sweep_turns(5),
     "sweep turns, none left": _sweep_turns(1),
     "sweep messages": _sweep_messages(5),
     "sweep messages, none left": _sweep_messages(1),
+    "sweep messages, held": _hold_what_lapsed,
     "due": _due,
+    "due after a pause": _due_after_pause,
+    "due after a pause, at a time of its own": _keep_times,
+    "pause": _pause,
+    "resume": _resume,
     "redrive a failed turn": _redrive_turn,
     "redrive an undelivered turn": _redrive_undelivered,
     "redrive a message": _redrive_message,
@@ -274,4 +455,15 @@ TRIALS: Mapping[str, Trial] = {
     "cancel messages": _cancel_messages,
     "resolve as delivered": _resolve("delivered"),
     "resolve as cancelled": _resolve("cancelled"),
+    "resend": _resend,
+    "take a resend": _take_resend,
+    "settle a resend": _settle_resend(DELIVERED),
+    "settle a resend, later": _settle_resend(LATER),
+    "sweep a resend": _sweep_resend,
+    "a batch of an operation on turns": _operate_on_turns,
+    "a batch of an operation on messages": _operate_on_messages,
+    "purge": _purge,
+    "drop idle lanes": _drop_lanes("lane"),
+    "drop idle delivery lanes": _drop_lanes("delivery_lane"),
+    "erase": _erase,
 }

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.model import DeliveryPolicy, TurnPolicy, Verdict
-from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Unknown
-from app.domain.retry import JITTER_SHARE, after_attempt, backoff_seconds, turn_after_failure
+from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
+from app.domain.retry import (
+    JITTER_SHARE,
+    after_attempt,
+    after_resend,
+    backoff_seconds,
+    turn_after_failure,
+)
 
 POLICY = DeliveryPolicy(
     attempts_max=5, age_seconds_max=3_600.0, backoff_seconds=1.0, backoff_seconds_max=60.0
@@ -43,6 +49,9 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
 )
 
 
+HOLDING = replace(POLICY, on_unknown="hold")
+
+
 def decide(
     outcome: Outcome,
     *,
@@ -51,6 +60,7 @@ def decide(
     age_seconds: float = 0.0,
     policy: DeliveryPolicy | None = POLICY,
     jitter: float = 0.0,
+    hold_unknown: bool = False,
 ) -> Verdict:
     return after_attempt(
         outcome,
@@ -59,6 +69,7 @@ def decide(
         age_seconds=age_seconds,
         policy=policy,
         jitter=jitter,
+        hold_unknown=hold_unknown,
     )
 
 
@@ -235,3 +246,48 @@ def test_a_verdict_keeps_what_was_said() -> None:
     answer = Answer(503, "later")
     assert decide(RetryLater("busy", answer=answer)).answer == answer
     assert decide(Delivered("r-1", Answer(200))).receipt == "r-1"
+
+
+@pytest.mark.parametrize(
+    ("policy", "begun_so"), [(HOLDING, True), (HOLDING, False), (POLICY, True), (None, True)]
+)
+def test_where_unknown_attempts_are_held_each_is_for_a_person_at_once(
+    policy: DeliveryPolicy | None, begun_so: bool
+) -> None:
+    answer = Answer(500, "oops")
+    verdict = decide(Unknown("undocumented", answer), policy=policy, hold_unknown=begun_so)
+    assert (verdict.state, verdict.reason) == ("unknown", "undocumented")
+    assert (verdict.may_have_arrived, verdict.answer) == (True, answer)
+
+
+def test_what_certainly_did_not_act_is_tried_again_where_unknown_attempts_are_held() -> None:
+    """Also after an earlier unknown one: somebody has wanted this attempt."""
+    for earlier in (False, True):
+        verdict = decide(RetryLater("busy"), policy=HOLDING, may_have_arrived=earlier)
+        assert (verdict.state, verdict.may_have_arrived) == ("pending", earlier)
+    spent = decide(RetryLater("busy"), policy=HOLDING, attempts_used=5, may_have_arrived=True)
+    assert spent.state == "unknown"
+
+
+@given(outcome=outcomes, used=st.integers(1, 50), age=seconds, jitter=jitters)
+def test_where_unknown_attempts_are_held_none_leads_to_another(
+    outcome: Outcome, used: int, age: float, jitter: float
+) -> None:
+    verdict = decide(outcome, attempts_used=used, age_seconds=age, policy=HOLDING, jitter=jitter)
+    assert isinstance(outcome, Unknown) <= (verdict.state == "unknown")
+    assert verdict.state != "pending" or not verdict.may_have_arrived
+
+
+@given(
+    outcome=outcomes | st.builds(RetryLater, reason=reasons, shut=st.sampled_from(Shut)),
+    attempts=st.integers(1, 60),
+    age=seconds,
+    policy=policies,
+)
+def test_a_resend_is_bounded_whatever_its_destination_says(
+    outcome: Outcome, attempts: int, age: float, policy: DeliveryPolicy
+) -> None:
+    verdict = after_resend(outcome, attempts=attempts, age_seconds=age, policy=policy, jitter=0.0)
+    if attempts >= policy.attempts_max or age >= policy.age_seconds_max:
+        assert verdict.state != "pending"
+    assert isinstance(outcome, Delivered) == (verdict.state == "delivered")

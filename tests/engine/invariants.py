@@ -18,12 +18,43 @@ RULES = {
     """,
     "a turn gains inbound only before its first claim": """
         select j.turn from sink.event as j inner join sink.event as c on c.turn = j.turn and c.id < j.id
-        where j.verb = 'join' and c.verb = 'claim'
+        where j.verb = 'join' and c.verb = 'claim' and c.to_state = 'processing'
     """,
-    "a key stands for an inbound and its turn": """
+    "a key stands for an inbound and its turn, or for their tombstones": """
         select k.key from sink.idempotency_key as k
         left join sink.inbound as i on i.id = k.inbound and i.turn = k.turn
-        where i.id is null
+        left join sink.tombstone as gone on gone.id = k.inbound and gone.turn = k.turn
+        left join sink.tombstone as grave on grave.id = k.turn
+        where i.id is null and (gone.id is null or grave.id is null)
+    """,
+    "nothing hangs on what is gone": """
+        select turn from sink.attempt where turn not in (select id from sink.turn)
+        union all select message from sink.outbox_payload where message not in (select id from sink.outbox)
+        union all select id from sink.outbox where id not in (select message from sink.outbox_payload)
+        union all select turn from sink.event where turn not in (select id from sink.turn)
+        union all
+        select message from sink.event where message is not null and message not in (select id from sink.outbox)
+        union all select message from sink.resend where message not in (select id from sink.outbox)
+    """,
+    "nothing is both there and buried, and what is buried is buried with its turn": """
+        select g.id from sink.tombstone as g
+        where exists (select from sink.turn as t where t.id in (g.id, g.turn))
+            or exists (select from sink.inbound as i where i.id = g.id)
+            or exists (select from sink.outbox as o where o.id = g.id)
+            or not exists (select from sink.tombstone as t where t.id = g.turn)
+    """,
+    "who has a place has the lane that gave it": """
+        select t.id from sink.turn as t
+        where t.lane_seq is not null and not exists (
+            select from sink.lane as l where l.queue = t.queue and l.conversation = t.conversation
+        )
+        union all
+        select o.id from sink.outbox as o
+        where o.state in ('pending', 'sending') and not o.left_lane and o.place is not null and not exists (
+            select from sink.delivery_lane as l
+            where l.queue = o.queue and l.conversation = o.conversation and l.destination = o.destination
+                and l.tail >= o.place
+        )
     """,
     "a lane's holder is its queued or processing turn, and the other way round": """
         select l.conversation from sink.lane as l
@@ -63,7 +94,7 @@ RULES = {
             -- A redrive starts a new one: the attempts before it no longer count.
             select t.*, (
                 select count(*) from sink.event as c
-                where c.turn = t.id and c.verb = 'claim' and c.id < (
+                where c.turn = t.id and c.verb = 'claim' and c.to_state = 'processing' and c.id < (
                     select max(r.id) from sink.event as r
                     where r.turn = t.id and r.message is null and r.verb = 'redrive' and r.from_state = 'failed'
                 )
@@ -114,15 +145,17 @@ RULES = {
     """,
     "an unblocked message has nobody unconfirmed before it in its set": """
         select o.id from sink.outbox as o inner join sink.outbox as b
-            on b.turn = o.turn and b.seal = o.seal and b.destination = o.destination
-            and b.conversation is not distinct from o.conversation and b.position < o.position
+            on b.turn = o.turn and b.seal = o.seal and b.position < o.position and (
+                o.strict or b.destination = o.destination and b.conversation is not distinct from o.conversation
+            )
         where o.state in ('pending', 'sending') and o.blocked_by is null and o.attempts = 0
             and b.state not in ('delivered', 'cancelled')
     """,
     "what is dead or unknown has left the lane of other sets, and so has what it stops": """
         select o.id from sink.outbox as o inner join sink.outbox as b
-            on b.turn = o.turn and b.seal = o.seal and b.destination = o.destination
-            and b.conversation is not distinct from o.conversation and b.position <= o.position
+            on b.turn = o.turn and b.seal = o.seal and b.position <= o.position and (
+                o.strict or b.destination = o.destination and b.conversation is not distinct from o.conversation
+            )
         where b.state in ('dead', 'unknown') and not o.left_lane
     """,
     "a cancelled turn has no lease and no open attempt, and nothing is taken after a cancel": """
@@ -130,7 +163,39 @@ RULES = {
         where t.state = 'cancelled' and a.ended is null
         union all
         select c.message from sink.event as c inner join sink.event as e on e.message = c.message and e.id > c.id
-        where c.to_state = 'cancelled' and e.verb <> 'fact'
+        where c.to_state = 'cancelled' and e.verb not in ('fact', 'resend')
+    """,
+    "a destination counts what is being sent, and none is counted without its row": """
+        select coalesce(d.name, o.destination) from sink.destination as d
+        full join (
+            select destination, count(*) as messages from sink.outbox where state = 'sending' group by destination
+        ) as o on o.destination = d.name
+        where coalesce(d.sending, -1) <> coalesce(o.messages, 0)
+    """,
+    "a breaker that is not closed has one standstill that goes on, and a closed one none": """
+        select d.name from sink.destination as d
+        left join sink.standstill as s on s.destination = d.name and s.cause = 'breaker' and s.ended_at is null
+        where (d.breaker <> 'closed') <> (s.destination is not null)
+        union all select destination from sink.standstill where ended_at < began_at
+    """,
+    "a destination that is probed has one attempt at the most": """
+        select name from sink.destination where breaker = 'probing' and sending > 1
+    """,
+    "what a source holds up is scheduled for no time, and nothing else is": """
+        select id from sink.turn
+        where (state = 'scheduled' and due_at = 'infinity') <> (state = 'scheduled' and held_source is not null)
+    """,
+    "what is paused and sent to stands, and nothing else does": """
+        select coalesce(p.name, s.destination) from (
+            select name from sink.pause where kind in ('all', 'destination')
+        ) as p
+        full join (
+            select destination from sink.standstill where cause = 'pause' and ended_at is null
+        ) as s on s.destination = p.name
+        where p.name is null or s.destination is null
+    """,
+    "what an operation has found was changed, refused or failed": """
+        select id from sink.operation where found <> changed + refused + failed
     """,
     "a dead message never may have arrived": """
         select id from sink.outbox where state = 'dead' and may_have_arrived

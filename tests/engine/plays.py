@@ -8,10 +8,13 @@ from uuid import UUID
 from app.domain.model import Claimed, DeliveryPolicy, Taken, TurnPolicy
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
 from app.domain.retry import after_attempt
+from tests.engine.situations import OLD_SECONDS
 from tests.engine.stories import (
     CRM,
+    DEAD,
     DELIVERY_POLICY,
     JOINING,
+    LATER,
     QUEUE,
     TURN_POLICY,
     Sink,
@@ -23,6 +26,7 @@ from tests.engine.stories import (
 
 LAST_TURN_ATTEMPT = replace(TURN_POLICY, attempts_max=1, releases_max=0)
 LAST_DELIVERY_ATTEMPT = replace(DELIVERY_POLICY, attempts_max=1)
+HOLDING = replace(DELIVERY_POLICY, on_unknown="hold")
 
 Moved = tuple[str, str | None, str]
 # One verb with its parameters; what it returns are moves that leave no event.
@@ -58,10 +62,15 @@ async def _join(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
 
 async def _due(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
     await sink.due()
+    await sink.due_after_pause()
 
 
 async def _claim(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
     await sink.claim(10)
+
+
+async def _claim_what_is_young(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    await sink.claim(10, input_age_seconds_max=OLD_SECONDS)
 
 
 async def _renew(sink: Sink, held: Claimed, _taken: Taken | None) -> set[Moved]:
@@ -133,6 +142,14 @@ async def _resolve_as_cancelled(sink: Sink, _held: Claimed, _taken: Taken | None
         await sink.resolve(*await _messages_of(sink), state="cancelled")
 
 
+async def _resend(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
+    for _ in range(2):
+        await sink.ask_resend(*await _messages_of(sink))
+    taken = await sink.take_resends()
+    await sink.settle_resends(*((one, LATER) for one in taken[:1]))
+    await sink.settle_resends(*((one, DEAD) for one in taken[1:]))
+
+
 async def _sweep_turns(sink: Sink, _held: Claimed, _taken: Taken | None) -> None:
     await sink.sweep_turns()
 
@@ -172,6 +189,7 @@ VERBS: dict[str, Play] = {
     "join": _join,
     "due": _due,
     "claim": _claim,
+    "claim what is young": _claim_what_is_young,
     "renew": _renew,
     "release": _release,
     "release, none left": _turns(LAST_TURN_ATTEMPT, _release),
@@ -188,8 +206,10 @@ VERBS: dict[str, Play] = {
     "settle later, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(RetryLater("busy"))),
     "settle rejected": _settle(Rejected("no")),
     "settle unknown": _settle(Unknown("timeout")),
+    "settle unknown, held": _messages(HOLDING, _settle(Unknown("timeout"))),
     "settle unknown, none left": _messages(LAST_DELIVERY_ATTEMPT, _settle(Unknown("timeout"))),
     "sweep messages": _sweep_messages,
+    "sweep messages, held": _messages(HOLDING, _sweep_messages),
     "sweep messages, none left": _messages(LAST_DELIVERY_ATTEMPT, _sweep_messages),
     "fact": _tell,
     "cancel": _cancel,
@@ -197,6 +217,7 @@ VERBS: dict[str, Play] = {
     "cancel messages": _cancel_messages,
     "redrive": _redrive,
     "redrive messages": _redrive_messages,
+    "resend": _resend,
     "resolve as delivered": _resolve_as_delivered,
     "resolve as cancelled": _resolve_as_cancelled,
 }

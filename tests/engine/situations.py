@@ -10,6 +10,8 @@ from tests.engine.stories import DEAD, DELIVERED, JOINING, LATER, UNKNOWN, Sink,
 if TYPE_CHECKING:
     from tests.database import Admin, Clock
 
+# How old input gets where that is bounded.
+OLD_SECONDS = 100.0
 LATER_PERHAPS_ARRIVED = replace(LATER, delay_seconds=0.0, may_have_arrived=True)
 
 
@@ -99,6 +101,21 @@ async def pending(stage: Stage) -> Placed:
     return Placed(await _sealed(stage, "1", "2"))
 
 
+async def strict_before_others(stage: Stage) -> Placed:
+    held = await stage.sink.hold("a", "c")
+    drafts = (draft("1", "c"), draft("2", "c", destination="chat"), draft("3", "c"))
+    await stage.sink.seal_one(held, *drafts, order="strict")
+    await stage.sink.sealed("b", draft("4", "c", destination="chat"), draft("5", "c"))
+    return Placed(held, await stage.sink.take_one())
+
+
+async def undelivered_in_strict_order(stage: Stage) -> Placed:
+    placed = await strict_before_others(stage)
+    assert placed.taken is not None
+    await stage.sink.settle((placed.taken, UNKNOWN))
+    return placed
+
+
 async def _spoil(stage: Stage) -> None:
     await stage.admin.execute("update sink.outbox_payload set body = 'forged'")
 
@@ -185,6 +202,32 @@ async def cancelled_before_it_was_due(stage: Stage) -> Placed:
     return Placed()
 
 
+async def held_up_by_its_source(stage: Stage) -> Placed:
+    await stage.sink.pause("source", "api")
+    await stage.sink.accept_one("a", "c")
+    await stage.sink.accept_one("b", "c", delay_seconds=3_600)
+    return Placed()
+
+
+async def held_up_no_more(stage: Stage) -> Placed:
+    await stage.sink.accept_one("first", "c")
+    placed = await held_up_by_its_source(stage)
+    await stage.sink.resume("source", "api")
+    return placed
+
+
+async def queued_in_a_paused_queue(stage: Stage) -> Placed:
+    await stage.sink.pause("queue", "default")
+    return await queued(stage)
+
+
+async def too_old_before_another(stage: Stage) -> Placed:
+    await stage.sink.accept_one("a", "c")
+    await stage.sink.accept_one("next", "c")
+    await stage.clock.travel(OLD_SECONDS + 1)
+    return Placed()
+
+
 async def sending_and_wanted_no_more(stage: Stage) -> Placed:
     placed = await sending(stage)
     assert placed.taken is not None
@@ -230,6 +273,8 @@ SITUATIONS: dict[str, Situation] = {
     "pending and spoiled": pending_and_spoiled,
     "pending, perhaps arrived": pending_perhaps_arrived,
     "pending, perhaps arrived, and spoiled": pending_perhaps_arrived_and_spoiled,
+    "strict, before others": strict_before_others,
+    "undelivered, in strict order": undelivered_in_strict_order,
     "sending": sending,
     "sending the last": sending_the_last,
     "sending with a lapsed lease": sending_with_a_lapsed_lease,
@@ -243,6 +288,10 @@ SITUATIONS: dict[str, Situation] = {
     "gathering behind another": gathering_behind_another,
     "cancelled": cancelled,
     "cancelled before it was due": cancelled_before_it_was_due,
+    "held up by its source": held_up_by_its_source,
+    "held up no more": held_up_no_more,
+    "queued in a paused queue": queued_in_a_paused_queue,
+    "too old before another": too_old_before_another,
     "sending and wanted no more": sending_and_wanted_no_more,
     "sending and wanted no more, with a lapsed lease": sending_and_wanted_no_more_with_a_lapsed_lease,
     "undelivered by a cancelled message": undelivered_by_a_cancelled_message,

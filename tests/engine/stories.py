@@ -37,9 +37,11 @@ from app.engine import (
     cancel,
     fact,
     inspect,
+    operation,
     redrive,
     release,
     renew,
+    resend,
     resolve,
     seal,
     settle,
@@ -48,6 +50,8 @@ from app.engine import (
 )
 from app.engine import claim as claiming
 from app.engine import due as due_verb
+from app.engine import pause as pausing
+from app.engine.matching import Filter
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -114,14 +118,16 @@ def draft(text: str = "hello", conversation: str | None = None, **changes: Any) 
     return DraftMessage(**fields, hash=message_hash(**fields))
 
 
-def request_hash(drafts: Sequence[DraftMessage]) -> bytes:
+def request_hash(drafts: Sequence[DraftMessage], *, order: str | None = None) -> bytes:
     """What tells one set from another."""
-    return hashlib.sha256(b"".join(one.hash for one in drafts)).digest()
+    return hashlib.sha256((order or "").encode() + b"".join(one.hash for one in drafts)).digest()
 
 
-def sealing(held: Claimed, *drafts: DraftMessage) -> SealRequest:
+def sealing(
+    held: Claimed, *drafts: DraftMessage, order: Literal["strict"] | None = None
+) -> SealRequest:
     """The seal of a held turn with these messages."""
-    return SealRequest(held.turn, held.token, request_hash(drafts), drafts)
+    return SealRequest(held.turn, held.token, request_hash(drafts, order=order), drafts, order)
 
 
 def returning(held: Claimed, **changes: Any) -> HandBack:
@@ -153,8 +159,14 @@ class Sink:
         default_factory=lambda: {CRM: DELIVERY_POLICY}
     )
 
-    async def accept(self, *arrivals: Arrival) -> list[Accepted]:
-        return await accepting.accept(self.pool, arrivals, ids=self.ids, key_seconds=KEY_SECONDS)
+    async def accept(self, *arrivals: Arrival, lock_wait_ms: int | None = None) -> list[Accepted]:
+        return await accepting.accept(
+            self.pool,
+            arrivals,
+            ids=self.ids,
+            key_seconds=KEY_SECONDS,
+            lock_wait_ms=lock_wait_ms,
+        )
 
     async def accept_one(
         self, key: str, conversation: str | None = None, **changes: Any
@@ -199,25 +211,37 @@ class Sink:
         assert isinstance(outcome, HandedBack)
         return outcome.state
 
-    async def seal(self, *requests: SealRequest) -> list[seal.Outcome]:
-        return await seal.seal(self.pool, requests, ids=self.ids)
+    async def seal(
+        self, *requests: SealRequest, lock_wait_ms: int | None = None
+    ) -> list[seal.Outcome]:
+        return await seal.seal(self.pool, requests, ids=self.ids, lock_wait_ms=lock_wait_ms)
 
-    async def seal_one(self, held: Claimed, *drafts: DraftMessage) -> Sealed:
+    async def seal_one(
+        self, held: Claimed, *drafts: DraftMessage, order: Literal["strict"] | None = None
+    ) -> Sealed:
         """Seal a turn that is held for sure."""
-        outcome = only(await self.seal(sealing(held, *drafts)))
+        outcome = only(await self.seal(sealing(held, *drafts, order=order)))
         assert isinstance(outcome, Sealed)
         return outcome
 
     async def sealed(
-        self, key: str, *drafts: DraftMessage, conversation: str | None = None
+        self,
+        key: str,
+        *drafts: DraftMessage,
+        conversation: str | None = None,
+        order: Literal["strict"] | None = None,
     ) -> tuple[UUID, list[UUID]]:
         """A turn from accept to seal: its id, and those of its messages."""
         held = await self.hold(key, conversation)
-        outcome = await self.seal_one(held, *drafts)
+        outcome = await self.seal_one(held, *drafts, order=order)
         return held.turn, [message.id for message in outcome.messages]
 
-    async def take(self, count: int = 100, *, destination: str = CRM) -> list[Taken]:
-        return await take.take(self.pool, [Slots(destination, count, 30.0)])
+    async def take(
+        self, count: int = 100, *, destination: str = CRM, hold_unknown: bool = False
+    ) -> list[Taken]:
+        slots = [Slots(destination, count, 30.0, hold_unknown=hold_unknown)]
+        takes = await take.take(self.pool, slots)
+        return list(takes.messages)
 
     async def take_one(self) -> Taken:
         (taken,) = await self.take(1)
@@ -226,7 +250,8 @@ class Sink:
     async def settle(self, *pairs: tuple[Taken, Verdict]) -> list[bool]:
         """Settle each; tells of each whether its lease still held."""
         settlements = [Settlement(one.message, one.attempt_id, verdict) for one, verdict in pairs]
-        return [done.held for done in await settle.settle(self.pool, settlements)]
+        settled = await settle.settle(self.pool, settlements, policies=self.delivery_policies)
+        return [done.held for done in settled]
 
     async def settle_next(self, verdict: Verdict) -> UUID:
         """Take the next due message and settle it."""
@@ -261,6 +286,17 @@ class Sink:
         raise_first(failed)
         return queues
 
+    async def due_after_pause(self, turns_max: int = 100) -> list[str]:
+        queues, failed = await due_verb.due_after_pause(self.pool, turns_max=turns_max)
+        raise_first(failed)
+        return queues
+
+    async def pause(self, kind: pausing.Kind, name: str = "") -> None:
+        assert await pausing.pause(self.pool, kind, name, by="ada") is not None
+
+    async def resume(self, kind: pausing.Kind, name: str = "") -> None:
+        await pausing.resume(self.pool, kind, name)
+
     async def cancel(self, *turns: UUID) -> list[Changed | None]:
         return await cancel.cancel_turns(self.pool, turns, by="ada")
 
@@ -277,6 +313,35 @@ class Sink:
         self, *messages: UUID, state: Literal["delivered", "cancelled"]
     ) -> list[Changed | None]:
         return await resolve.resolve_messages(self.pool, messages, state=state, by="ada")
+
+    async def ask_resend(self, *messages: UUID) -> list[Changed | None]:
+        return await resend.resend_messages(self.pool, messages, by="ada")
+
+    async def take_resends(
+        self, count: int = 100, *, destination: str = CRM, hold_unknown: bool = False
+    ) -> list[resend.Resend]:
+        slots = [Slots(destination, count, 30.0, hold_unknown=hold_unknown)]
+        return await resend.take_resends(self.pool, slots)
+
+    async def settle_resends(self, *pairs: tuple[resend.Resend, Verdict]) -> list[bool]:
+        settlements = [
+            resend.ResendSettlement(one.id, one.taken.attempt_id, verdict) for one, verdict in pairs
+        ]
+        return await resend.settle_resends(self.pool, settlements)
+
+    async def sweep_resends(self, rows_max: int = 100) -> int:
+        return await resend.sweep_resends(
+            self.pool, policies=self.delivery_policies, rows_max=rows_max, jitter=self.jitter
+        )
+
+    async def begin(self, kind: Any, verb: Any, outcome: Any = None, **wanted: Any) -> UUID:
+        """Begin a verb over everything that matches."""
+        chosen = Filter(**{"states": operation.STATES[kind, verb], **wanted})
+        order = operation.Order(
+            kind=kind, verb=verb, wanted=chosen, asked={"all": True}, outcome=outcome
+        )
+        begun = await operation.begin_operation(self.pool, order, ids=self.ids, by="ada")
+        return begun.id
 
     async def look(self, turn: UUID) -> inspect.TurnView:
         """A turn that is there for sure, as it is."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ROUNDS = 25
 TURNS = 16
 LANES = 5
+# More than anybody waits here.
+LOCK_WAIT_MS = 5_000
 VERDICTS = (DELIVERED, DELIVERED, DEAD, UNKNOWN)
 
 LOOK_FOR_DEADLOCKS_AT_ONCE = """
@@ -56,7 +58,8 @@ async def _accept_twice(here: Sink, there: Sink, name: str) -> None:
     joining = [short(f"{name}-j{n}", f"c{n % LANES}") for n in range(TURNS)]
     await _at_once(
         here.accept(*arrivals),
-        there.accept(*reversed(arrivals)),
+        # As what several clients asked for goes: in a transaction with a beginning and an end.
+        there.accept(*reversed(arrivals), lock_wait_ms=LOCK_WAIT_MS),
         here.accept(*joining),
         there.accept(*reversed(joining)),
     )
@@ -102,7 +105,7 @@ async def _meet(here: Sink, there: Sink, clock: Clock, round_: int) -> None:
         await clock.travel(61)
     await _at_once(
         here.seal(*_sets(held)),
-        there.seal(*reversed(_sets(held))),
+        there.seal(*reversed(_sets(held)), lock_wait_ms=LOCK_WAIT_MS),
         there.release(*[returning(one, failed=True) for one in reversed(held[::2])]),
         here.release(*[returning(one) for one in held[::2]]),
         _accept_twice(here, there, f"{round_}-second"),

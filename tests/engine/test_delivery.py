@@ -46,7 +46,7 @@ async def test_no_more_are_taken_than_there_are_slots_and_each_destination_has_i
     await sink.sealed("a", *(draft(str(n), f"c{n}") for n in range(5)))
     await sink.sealed("b", draft("x", destination="chat"))
     slots = [Slots(CRM, 2, 30.0), Slots("chat", 5, 30.0), Slots("quiet", 5, 30.0)]
-    taken = await take.take(sink.pool, slots)
+    taken = (await take.take(sink.pool, slots)).messages
     assert sorted(one.destination for one in taken) == ["chat", CRM, CRM]
 
 

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 LANES = pytest.mark.parametrize("conversation", [None, "c"])
 
 
-async def test_two_workers_never_wait_and_never_take_the_same_message(
+async def test_two_workers_never_take_the_same_message_and_wait_only_where_both_count(
     sink: Sink, suspend: Suspend
 ) -> None:
+    for destination in ("crm", "x"):
+        await sink.sealed(f"before {destination}", draft("0", destination=destination))
+        await sink.settle(*((one, DELIVERED) for one in await sink.take(destination=destination)))
     _, messages = await sink.sealed(
         "a", *(draft(str(n), destination=d) for n in (1, 2) for d in ("crm", "x"))
     )
     async with suspend() as first:
         mine = await first.sink.take()
-        assert await sink.take() == []
+        second = await first.blocks(sink.take())
         other = await sink.take(destination="x")
+    assert second.result() == []
     assert [one.message for one in mine] == messages[:1]
     assert [one.message for one in other] == messages[1:2]
 

@@ -69,7 +69,8 @@ RESTORE = """
 """
 EMPTY = """
     truncate sink.idempotency_key, sink.inbound, sink.lane, sink.turn, sink.attempt, sink.claim_request,
-    sink.delivery_lane, sink.outbox, sink.outbox_payload, sink.event
+    sink.delivery_lane, sink.outbox, sink.outbox_payload, sink.resend, sink.event, sink.destination, sink.pause,
+    sink.standstill
 """
 
 States = dict[UUID, str]

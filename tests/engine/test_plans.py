@@ -1,27 +1,17 @@
 """No hot statement reads what is finished: behind a long past each goes through its index, and reads little."""
 
-import json
-import os
-import random
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
 
-import asyncpg
 import pytest
 
-import app.engine
-from app.domain.ids import IdFactory
-from app.engine.database import session_settings
-from app.engine.statements import load
-from tests.database import Clock, Server, options_for
+from app.engine.breaker import recount
+from tests.database import Clock, Server
 from tests.engine.history import load_past
+from tests.engine.plans import Runs, explained
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
+    LATER,
     QUEUE,
     TURN_POLICY,
     UNKNOWN,
@@ -32,11 +22,6 @@ from tests.engine.stories import (
     sealing,
     short,
 )
-from tests.engine.suspense import OneSession
-
-if TYPE_CHECKING:
-    from app.engine.database import Pool
-    from app.engine.statements import Link
 
 PAST_TURNS = 20_000
 BATCH = 20
@@ -69,6 +54,14 @@ INDEXES: dict[str, set[str]] = {
     "find_due": {"turn_scheduled"},
     "enter_lanes": {"turn_pkey"},
     "make_due": {"turn_pkey"},
+    "add_pause": set(),
+    "drop_pause": set(),
+    "find_pauses": set(),
+    "find_held": {"turn_held"},
+    "keep_times": {"turn_pkey"},
+    "add_held": set(),
+    "find_too_old": {"turn_queued"},
+    "fail_too_old": {"turn_pkey"},
     "claim_turns": {"turn_queued", "turn_pkey"},
     "read_inbound": {"inbound_turn"},
     "read_history": {"attempt_pkey"},
@@ -82,7 +75,10 @@ INDEXES: dict[str, set[str]] = {
     "add_messages": {"outbox_lane"},
     "find_sealed": {"outbox_set", "outbox_payload_pkey"},
     "take_messages": {"outbox_due", "outbox_payload_pkey"},
-    "lock_for_messages": {"outbox_pkey", "turn_pkey"},
+    "make_destinations": set(),
+    "end_attempts": set(),
+    "find_drift": {"outbox_sending"},
+    "lock_for_messages": {"outbox_pkey", "turn_pkey", "outbox_set"},
     "settle_messages": {"outbox_pkey"},
     "leave_lanes": {"outbox_pkey", "outbox_set"},
     "move_on": {"outbox_blocked", "outbox_set", "outbox_lane"},
@@ -98,70 +94,20 @@ INDEXES: dict[str, set[str]] = {
     "cancel_messages": {"outbox_pkey"},
     "redrive_turns": {"turn_pkey"},
     "find_stuck": {"turn_pkey", "outbox_set"},
-    "reseal_turns": {"turn_pkey", "outbox_pkey"},
+    "reseal_turns": {"outbox_pkey"},
     "redrive_messages": {"outbox_pkey", "outbox_set", "event_turn"},
     "find_redriven_turns": {"event_turn"},
     "resolve_messages": {"outbox_pkey"},
+    "ask_resends": {"outbox_pkey"},
+    "find_resends": set(),
+    "take_resends": {"outbox_pkey", "outbox_payload_pkey"},
+    "settle_resends": set(),
+    "find_lapsed_resends": set(),
     "find_states": {"turn_pkey"},
     "find_turns": {"turn_pkey", "inbound_turn"},
     "find_messages": {"outbox_set", "outbox_payload_pkey"},
     "find_events": {"event_turn"},
 }
-
-EXPLAIN = """
-    load 'auto_explain';
-    set auto_explain.log_min_duration = 0;
-    set auto_explain.log_analyze = on;
-    set auto_explain.log_buffers = on;
-    set auto_explain.log_timing = off;
-    set auto_explain.log_format = json;
-    set auto_explain.log_level = notice;
-    set role sinksweep_app
-"""
-
-Node = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What one run of a statement did."""
-
-    indexes: set[str]
-    scanned: set[str]
-    buffers: int
-
-
-Runs = dict[str, list[Seen]]
-
-
-def _nodes(plan: Node) -> Iterator[Node]:
-    yield plan
-    for part in plan.get("Plans", ()):
-        yield from _nodes(part)
-
-
-def _seen(plan: Node) -> Seen:
-    nodes = list(_nodes(plan))
-    # What reads a part is charged for it too; a write that nobody reads runs behind the rest.
-    read = {f"CTE {node['CTE Name']}" for node in nodes if "CTE Name" in node}
-    unread = {
-        name for node in nodes if (name := node.get("Subplan Name", "")).startswith("CTE ")
-    } - read
-    tops = [plan, *(node for node in nodes if node.get("Subplan Name") in unread)]
-    return Seen(
-        {node["Index Name"] for node in nodes if "Index Name" in node},
-        {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"},
-        sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in tops),
-    )
-
-
-def _names() -> dict[str, str]:
-    files = Path(app.engine.__file__).parent.glob("*.sql")
-    return {
-        statement.text: statement.name
-        for file in files
-        for statement in load(str(file.with_suffix(".py"))).values()
-    }
 
 
 async def _story(sink: Sink, clock: Clock) -> None:
@@ -188,12 +134,57 @@ async def _story(sink: Sink, clock: Clock) -> None:
     await sink.take(BATCH)
     await clock.travel(31)
     await sink.sweep_messages(BATCH)
+    assert await recount(sink.pool) == []
     await sink.claim(BATCH)
     await clock.travel(61)
     await patient.sweep_turns(BATCH)
     await _desk(sink, clock)
+    await _again(sink, clock)
+    await _stops(sink, clock)
     await sink.story(held[0].turn)
     await sink.look(held[0].turn)
+
+
+async def _stops(sink: Sink, clock: Clock) -> None:
+    """What a paused source holds up, and what is too old, a batch each."""
+    await sink.pause("source", "api")
+    for delay in (0.0, 3_600.0):
+        await sink.accept(
+            *(arrival(f"h{delay}-{n}", f"p{n}", delay_seconds=delay) for n in range(BATCH // 2))
+        )
+    await sink.accept(*(short(f"hj-{n}", f"p{n}") for n in range(BATCH)))
+    await sink.resume("source", "api")
+    while await sink.due_after_pause(BATCH):
+        pass
+    await clock.travel(61)
+    await sink.claim(BATCH, input_age_seconds_max=60.0)
+
+
+async def _again(sink: Sink, clock: Clock) -> None:
+    """Sets in strict order, and what is sent once more, a batch each."""
+    await sink.accept(*(arrival(f"o-{n}", f"o{n}") for n in range(BATCH)))
+    held = await sink.claim(BATCH)
+    places = ("near", "far", "near")
+    await sink.seal(
+        *(
+            sealing(
+                one,
+                *(draft(place, one.conversation, destination=place) for place in places),
+                order="strict",
+            )
+            for one in held
+        )
+    )
+    taken = await sink.take(BATCH, destination="near")
+    await sink.settle(*((one, DELIVERED) for one in taken))
+    for place in places[1:]:
+        ends = await sink.take(BATCH, destination=place)
+        await sink.settle(*((one, DELIVERED) for one in ends))
+    await sink.ask_resend(*(one.message for one in taken))
+    resends = await sink.take_resends(BATCH, destination="near")
+    await sink.settle_resends(*((one, LATER) for one in resends[:5]))
+    await clock.travel(31)
+    await sink.sweep_resends(BATCH)
 
 
 async def _desk(sink: Sink, clock: Clock) -> None:
@@ -229,29 +220,7 @@ async def _desk(sink: Sink, clock: Clock) -> None:
 
 async def _behind(server: Server, *, turns: int) -> Runs:
     """How every statement of the story runs behind so many finished turns, by its name."""
-    names, seen = _names(), defaultdict[str, list[Seen]](list)
-
-    def listen(_connection: object, message: Any) -> None:
-        if "plan:" in message.message:
-            told = json.loads(message.message.partition("plan:")[2])
-            name = names.get(told["Query Text"])
-            if name is not None:
-                seen[name].append(_seen(told["Plan"]))
-
-    async with server.database() as url:
-        admin = await asyncpg.connect(url)
-        await load_past(admin, turns=turns)
-        settings = session_settings(options_for(url), application_name="plans")
-        del settings["role"]  # the library is loaded before it is taken on
-        connection = await asyncpg.connect(url, server_settings=settings)
-        await connection.execute(EXPLAIN)
-        connection.add_log_listener(listen)
-        ids = IdFactory(milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom)
-        pool = cast("Pool", OneSession(cast("Link", connection)))
-        await _story(Sink(pool, ids, random.Random(0)), Clock(admin))
-        await connection.close()
-        await admin.close()
-    return dict(seen)
+    return await explained(server, lambda admin: load_past(admin, turns=turns), _story)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.domain.model import Claimed, Taken
+from app.engine.operation_batch import work_on
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
@@ -41,6 +42,9 @@ async def one(sink: Sink) -> AsyncIterator[Sink]:
         alone = replace(sink, pool=cast("Pool", OneSession(connection)))
         # A new session looks types up before it first uses them.
         await alone.seal_one(await alone.hold("first"))
+        # The first take for a destination makes its row.
+        await alone.sealed("made", draft())
+        await alone.settle_next(DELIVERED)
         yield alone
 
 
@@ -148,24 +152,24 @@ async def test_take_is_one(one: Sink, counted: Counted, many: int) -> None:
 
 
 @MANY
-async def test_a_delivery_is_settled_in_four(one: Sink, counted: Counted, many: int) -> None:
+async def test_a_delivery_is_settled_in_five(one: Sink, counted: Counted, many: int) -> None:
     taken = await _taken(one, many)
     sent = await counted(lambda: one.settle(*((t, DELIVERED) for t in taken)))
-    assert sent == ["begin", "with", "with", "with", "with", "commit"]
+    assert sent == ["begin", *["with"] * 5, "commit"]
 
 
 @MANY
-async def test_a_dead_letter_is_settled_in_five(one: Sink, counted: Counted, many: int) -> None:
+async def test_a_dead_letter_is_settled_in_six(one: Sink, counted: Counted, many: int) -> None:
     taken = await _taken(one, many)
     sent = await counted(lambda: one.settle(*((t, DEAD) for t in taken)))
-    assert sent == ["begin", "with", "with", "update", "with", "with", "commit"]
+    assert sent == ["begin", "with", "with", "update", "with", "with", "with", "commit"]
 
 
 @MANY
-async def test_a_fact_is_told_in_four(one: Sink, counted: Counted, many: int) -> None:
+async def test_a_fact_is_told_in_five(one: Sink, counted: Counted, many: int) -> None:
     taken = await _taken(one, many)
     sent = await counted(lambda: one.tell(*taken))
-    assert sent == ["begin", "with", "with", "with", "with", "commit"]
+    assert sent == ["begin", *["with"] * 5, "commit"]
 
 
 @MANY
@@ -175,7 +179,7 @@ async def test_joining_is_five_and_as_much_as_what_begins_a_turn(
     for name in ("begins", "joins"):
         said = [short(f"{name}-{n}", f"c{n}") for n in range(many)]
         sent = await counted(partial(one.accept, *said))
-        assert sent == ["begin", "insert", "insert", "with", "with", "with", "commit"]
+        assert sent == ["begin", "with", "insert", "with", "with", "with", "commit"]
 
 
 @MANY
@@ -198,7 +202,7 @@ async def test_turns_are_redriven_in_six(one: Sink, counted: Counted, many: int)
     held = await _hold(one, many)
     await one.release(*(returning(h, final=True) for h in held))
     sent = await counted(lambda: one.redrive(*(h.turn for h in held)))
-    assert sent == ["begin", "select", "select", "with", *["select"] * 3, "commit"]
+    assert sent == ["begin", "select", "select", *["with"] * 2, *["select"] * 2, "commit"]
 
 
 @MANY
@@ -230,13 +234,13 @@ async def test_turns_are_swept_in_five(
 
 
 @MANY
-async def test_messages_are_swept_in_four(
+async def test_messages_are_swept_in_five(
     one: Sink, counted: Counted, travel: "Travel", many: int
 ) -> None:
     await _taken(one, many)
     await travel(31)
     sent = await counted(one.sweep_messages)
-    assert sent == ["select", "begin", "with", "with", "with", "commit"]
+    assert sent == ["select", "begin", *["with"] * 4, "commit"]
 
 
 @MANY
@@ -248,6 +252,44 @@ async def test_turns_become_due_in_three(
     assert await counted(one.due) == ["select", "begin", "insert", "with", "commit"]
 
 
+@MANY
+async def test_turns_become_due_behind_a_pause_in_three(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    await one.pause("source", "api")
+    await one.accept(*(arrival(f"k{n}", f"c{n}") for n in range(many)))
+    await one.resume("source", "api")
+    assert await counted(one.due_after_pause) == ["with", "begin", "insert", "with", "commit"]
+
+
+@MANY
+async def test_what_is_too_old_is_told_by_its_claim_and_ends_in_five(
+    one: Sink, counted: Counted, travel: "Travel", many: int
+) -> None:
+    await one.accept(*(arrival(f"k{n}", f"c{n}") for n in range(many)))
+    await travel(61)
+    sent = await counted(lambda: one.claim(many, input_age_seconds_max=60.0))
+    claim = ["begin", "with", "commit"]
+    assert sent == [*claim, "begin", *["select"] * 3, "with", "with", "commit", *claim]
+
+
+async def test_a_pause_is_two(one: Sink, counted: Counted) -> None:
+    sent = await counted(lambda: one.pause("destination", "crm"))
+    assert sent == ["begin", "with", "select", "commit"]
+
+
+@MANY
+async def test_a_batch_of_an_operation_is_five_more_than_its_verb(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    held = await _hold(one, many)
+    await one.release(*(returning(h, final=True) for h in held))
+    operation = await one.begin("turn", "redrive")
+    sent = await counted(lambda: work_on(one.pool, operation, rows_max=many))
+    verb = [*["with"] * 2, *["select"] * 2]
+    assert sent == ["begin", *["select"] * 2, "with", *["select"] * 3, *verb, "update", "commit"]
+
+
 async def test_loops_that_find_nothing_ask_once(one: Sink, counted: Counted) -> None:
     # What is alive and what is not due yet is not even looked at.
     await one.sealed("a", draft())
@@ -256,3 +298,4 @@ async def test_loops_that_find_nothing_ask_once(one: Sink, counted: Counted) -> 
     await one.accept_one("d", delay_seconds=60)
     for idle in (one.sweep_turns, one.sweep_messages, one.due):
         assert await counted(idle) == ["select"]
+    assert await counted(one.due_after_pause) == ["with"]

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine import transaction
 from app.engine.database import open_pool
-from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
+from app.engine.transaction import TRIES_MAX, Busy, DatabaseUnavailable, transact
 from tests.database import Server, options_for
 
 if TYPE_CHECKING:
@@ -75,6 +75,22 @@ async def test_a_lock_that_is_never_let_go_ends_the_call_after_a_bounded_number_
         assert isinstance(raised.value.__cause__, asyncpg.LockNotAvailableError)
     assert len(tries.begun) == TRIES_MAX
     assert await admin.fetchval(TRACES) == 0
+
+
+async def test_work_that_can_be_done_in_parts_waits_for_a_lock_only_once_and_not_for_long(
+    pool: "Pool", admin: "Admin"
+) -> None:
+    await admin.execute(ROW, "a")
+    tries = Tries(lambda connection, _tried: connection.execute(TOUCH, "a"))
+    async with admin.transaction():
+        await admin.execute(TOUCH, "a")
+        with pytest.raises(Busy):
+            await transact(pool, tries, lock_wait_ms=10)
+    assert tries.begun == [1]
+    assert await admin.fetchval(TRACES) == 0
+    # Whoever has the connection next waits as long as ever.
+    async with pool.acquire() as connection:
+        assert await connection.fetchval("show lock_timeout") == "5s"
 
 
 async def test_a_deadlock_ends_one_of_the_two_who_then_tries_again(

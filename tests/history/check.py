@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from tests.history import delivery_rules, input_rules, move_rules, turn_rules
+from tests.history import delivery_rules, input_rules, move_rules, person_rules, turn_rules
 from tests.history.history import History
 
 RULES = (
     *input_rules.RULES,
     *turn_rules.RULES,
     *delivery_rules.RULES,
+    *person_rules.RULES,
     *move_rules.RULES,
 )
 

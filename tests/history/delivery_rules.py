@@ -49,7 +49,7 @@ def what_is_confirmed_was_received(history: History) -> Iterator[str]:
             continue
         confirmed = _confirmed(history, message)
         for event in history.message_events.get(message.id, ()):
-            if event.to_state != "delivered" or event.verb == "resolve":
+            if event.to_state != "delivered" or event.verb in ("resolve", "resend"):
                 continue
             if not confirmed or min(confirmed) > history.log_time(event) + CLOCK_SECONDS_MAX:
                 yield f"{message.key} is delivered and nobody had confirmed it"
@@ -68,12 +68,15 @@ def what_arrived_is_not_given_up(history: History) -> Iterator[str]:
 
 
 def nothing_confirmed_is_sent_again(history: History) -> Iterator[str]:
-    """Where no answer was lost, what is confirmed is written down and not sent a second time."""
+    """Where no answer was lost, what is confirmed is written down and not sent a second time, but by a resend."""
     if not history.terms.wire_is_whole:
         return
     for key, receipts in history.receipts_by_key.items():
         first = min((r.confirmed_at for r in receipts if r.confirmed_at is not None), default=None)
-        if first is not None and any(receipt.got.at > first for receipt in receipts):
+        message = history.message_by_key.get(key)
+        resends = [e for e in history.attempts_at(message.id) if e.step] if message else []
+        again = [receipt for receipt in receipts if first is not None and receipt.got.at > first]
+        if len(again) > len(resends):
             yield f"{key} was sent again after it was confirmed"
 
 
@@ -109,27 +112,21 @@ def attempts_are_recorded_first(history: History) -> Iterator[str]:
         if cap is not None and message.attempts_used > cap:
             yield f"{message.key} has used {message.attempts_used} attempts"
         receipts = history.receipts_by_key.get(message.key, [])
-        if len(receipts) > len(takes):
-            yield f"{message.key} was received {len(receipts)} times in {len(takes)} attempts"
-        for take, receipt in zip(takes, receipts, strict=False):
-            if receipt.got.at < history.log_time(take) - CLOCK_SECONDS_MAX:
+        attempts = history.attempts_at(message.id)
+        if len(receipts) > len(attempts):
+            yield f"{message.key} was received {len(receipts)} times in {len(attempts)} attempts"
+        for attempt, receipt in zip(attempts, receipts, strict=False):
+            if receipt.got.at < history.log_time(attempt) - CLOCK_SECONDS_MAX:
                 yield f"{message.key} was received before its attempt was recorded"
 
 
 def first_attempts_are_in_order(history: History) -> Iterator[str]:
-    """In a lane of deliveries nothing is first sent while something before it is open.
+    """In a lane of deliveries nothing is first sent while something before it is open; in a strict set neither.
 
     A dead or unknown message stops the later ones of its set, and lets those of other sets pass it and them for good.
     """
-    lanes: dict[object, list[KeptMessage]] = defaultdict(list)
-    for message in history.rows.messages:
-        lane: object = (message.turn, message.seal, message.destination)
-        if message.conversation is not None:
-            lane = (message.queue, message.conversation, message.destination)
-        lanes[lane].append(message)
-    for lane, messages in lanes.items():
-        messages.sort(key=lambda m: m.position if m.place is None else m.place)
-        left_at = _left_at(history, messages)
+    left_at = _left_at(history)
+    for lane, messages in _lanes(history).items():
         for n, message in enumerate(messages):
             take = next(iter(history.events_of(message.id, "take")), None)
             if take is None or take.to_state != "sending":
@@ -139,14 +136,31 @@ def first_attempts_are_in_order(history: History) -> Iterator[str]:
                 yield f"{message.key} was first sent in {lane} before {passed}"
 
 
-def _left_at(history: History, messages: Sequence[KeptMessage]) -> dict[str, int]:
-    """The move by which each message of a lane was first given up, or one before it in its set."""
-    given_up: dict[tuple[str, int], int] = {}
+def _lanes(history: History) -> dict[object, list[KeptMessage]]:
+    """Everything that has an order, in its order: conversations at a destination, and sets."""
+    lanes: dict[object, list[KeptMessage]] = defaultdict(list)
+    for message in sorted(history.rows.messages, key=lambda m: (m.place or 0, m.position)):
+        if message.conversation is not None:
+            lanes[message.queue, message.conversation, message.destination].append(message)
+    for message in sorted(history.rows.messages, key=lambda m: m.position):
+        own_set = (message.turn, message.seal)
+        if message.strict:
+            lanes[own_set].append(message)
+        elif message.conversation is None:
+            lanes[own_set, message.destination].append(message)
+    return lanes
+
+
+def _left_at(history: History) -> dict[str, int]:
+    """The move by which each message was first given up, or one before it that stops it."""
+    given_up: dict[object, int] = {}
     left_at: dict[str, int] = {}
-    for message in messages:
+    for message in sorted(history.rows.messages, key=lambda m: (m.turn, m.seal, m.position)):
         moves = history.message_events.get(message.id, ())
         own = next((event.id for event in moves if event.to_state in _STUCK), None)
-        name = (message.turn, message.seal)
+        name: object = (message.turn, message.seal)
+        if not message.strict:
+            name = (name, message.destination, message.conversation)
         if own is not None:
             given_up[name] = min(own, given_up.get(name, own))
         if name in given_up:

@@ -215,6 +215,7 @@ def _seal(run: Run) -> None:
                 LANE,
                 CRM,
                 position + 1,
+                False,
                 "delivered",
                 message,
                 f"body {message}",

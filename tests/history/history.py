@@ -192,6 +192,13 @@ class History:
                 return event
         return None
 
+    def attempts_at(self, message: str) -> list[Event]:
+        """The moves that recorded an attempt before its first byte: takes, and beginnings of resends."""
+        events = self.message_events.get(message, ())
+        return [
+            e for e in events if (e.verb == "take" and e.to_state == "sending") or e.step == "begun"
+        ]
+
     def events_of(self, message: str, verb: str) -> list[Event]:
         return [e for e in self.message_events.get(message, ()) if e.verb == verb]
 

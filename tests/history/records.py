@@ -44,7 +44,8 @@ class Asked:
     """An agent or an operator is about to call. `call` names this one request; a repeat is another one.
 
     `verb`: `claim`, `renew`, `release`, `fail` (a release that counts), `seal`, `cancel`, `redrive`, `resolve`, or
-    `cancel_message`, `redrive_message`. `request` says which request it is, so that the same one again can be told
+    `cancel_message`, `redrive_message`; `pause`, `resume`, whose `request` names what: `queue/<name>`,
+    `destination/<name>` or `all/`. Else `request` says which request it is, so that the same one again can be told
     from another: for a seal anything that is equal if and only if the message sets are equal, such as a hash.
     """
 
@@ -170,7 +171,7 @@ class Terms:
 
     `wire_is_whole`: no delivery worker was killed or frozen, and no answer of a receiver was cut or late, so that
     nothing that was confirmed has a reason to be sent again. `destinations` are those whose receivers wrote logs; None:
-    all.
+    all. `holding` are those where what is unknown waits for a person.
     `slack_seconds` is how long something due may stay undone after the last fault: poll, sweep and one try.
     """
 
@@ -179,6 +180,7 @@ class Terms:
     message_attempts_max: int | None = None
     wire_is_whole: bool = False
     destinations: tuple[str, ...] | None = None
+    holding: tuple[str, ...] = ()
     slack_seconds: float = 5.0
 
 

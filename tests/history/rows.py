@@ -73,7 +73,10 @@ class KeptAttempt:
 
 @dataclass(frozen=True, slots=True)
 class KeptMessage:
-    """`place` is where it stands in its lane of deliveries; without a conversation its set is the lane."""
+    """`place` is where it stands in its lane of deliveries; without a conversation its set is the lane.
+
+    A `strict` one stands behind all earlier ones of its set as well.
+    """
 
     id: str
     turn: str
@@ -83,6 +86,7 @@ class KeptMessage:
     conversation: str | None
     destination: str
     place: int | None
+    strict: bool
     state: str
     key: str
     body_base64: str
@@ -96,7 +100,10 @@ class KeptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One committed move. `id` rises with the commits of one turn's, one lane's and one message's moves."""
+    """One committed move. `id` rises with the commits of one turn's, one lane's and one message's moves.
+
+    `step` is what happened of a resend, which moves nothing: asked, begun or ended.
+    """
 
     id: int
     at: float
@@ -106,6 +113,8 @@ class Event:
     from_state: str | None
     to_state: str
     attempt: int | None
+    step: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +157,16 @@ QUERIES: dict[str, tuple[type[Any], str]] = {
     ),
     "messages": (
         KeptMessage,
-        f"""select o.id, o.turn, o.seal, o.position, o.queue, o.conversation, o.destination, o.place, o.state, p.key,
-            p.body as body_base64, p.content_type, o.attempts, o.attempts_used, o.blocked_by as blocked_by,
+        f"""select o.id, o.turn, o.seal, o.position, o.queue, o.conversation, o.destination, o.place, o.strict, o.state,
+            p.key, p.body as body_base64, p.content_type, o.attempts, o.attempts_used, o.blocked_by as blocked_by,
             {_times("o.", "due_at", "lease_expires_at")}
         from sink.outbox as o inner join sink.outbox_payload as p on p.message = o.id
         order by o.turn, o.seal, o.position""",
     ),
     "events": (
         Event,
-        f"""select id, turn, message, verb, from_state, to_state, attempt, {_times("", "at")}
+        f"""select id, turn, message, verb, from_state, to_state, attempt, detail ->> 'step' as step, reason,
+            {_times("", "at")}
         from sink.event order by id""",
     ),
 }

@@ -186,6 +186,16 @@ SPOILED: dict[str, list[Spoil]] = {
         _record(Received, 2, key="msg_1"),
     ],
     "first_attempts_are_in_order": [_second_first],
+    "what_is_held_waits_for_a_person": [
+        _both(_record(Terms, holding=("crm",)), _record(Answered, 0, status=500)),
+        _both(_record(Terms, holding=("crm",)), _record(Answered, 0, status=None)),
+    ],
+    "what_is_paused_stands": [
+        _called(5.5, "pause", request="queue/q"),
+        _called(5.5, "pause", request="all/"),
+        _called(7.9, "pause", request="destination/crm"),
+    ],
+    "a_resend_is_performed": [_called(11.0, "resend", message="msg_1")],
     "only_declared_moves_are_made": [
         _event("release", 0, to_state="waiting"),
         _event("promote", 0, from_state="queued"),

@@ -12,13 +12,18 @@ _GIVEN_BACK = ("sweep", "release", "fail")
 _ENDS = {"seal": ("seal",), "release": ("release", "fail"), "fail": ("release", "fail")}
 
 
+def _begins(event: Event) -> bool:
+    """Whether it begins an attempt: input that is too old fails at its claim, before one."""
+    return event.verb == "claim" and event.to_state == "processing"
+
+
 def attempts_rise_by_one(history: History) -> Iterator[str]:
     """The claims of a turn are numbered 1, 2, 3."""
     attempts: dict[str, list[int]] = defaultdict(list)
     for one in history.rows.attempts:
         attempts[one.turn].append(one.number)
     for turn in history.rows.turns:
-        numbers = [e.attempt for e in history.turn_events.get(turn.id, ()) if e.verb == "claim"]
+        numbers = [e.attempt for e in history.turn_events.get(turn.id, ()) if _begins(e)]
         kept = sorted(attempts[turn.id])
         if numbers != list(range(1, turn.attempt + 1)) or kept != numbers:
             yield f"{turn.id} is at attempt {turn.attempt} after {numbers}, with {kept} kept"
@@ -142,7 +147,7 @@ def attempts_are_counted_once(history: History) -> Iterator[str]:
         for event in history.turn_events.get(turn.id, ()):
             if (event.verb, event.from_state) == ("redrive", "failed"):
                 claims = releases = 0
-            claims += event.verb == "claim"
+            claims += _begins(event)
             releases += event.verb == "release"
             if terms.turn_attempts_max and claims - releases > terms.turn_attempts_max:
                 yield f"{turn.id} was claimed for the {claims - releases}th time that counts"
@@ -168,7 +173,7 @@ def a_lane_runs_one_turn_at_a_time(history: History) -> Iterator[str]:
         for event in events:
             if event.from_state == "processing":
                 running.discard(event.turn)
-            if event.verb != "claim":
+            if not _begins(event):
                 continue
             if running - {event.turn}:
                 yield f"{event.turn} was begun in {lane} while {running} ran"

@@ -48,6 +48,7 @@ TABLES = {
     "outbox",
     "outbox_payload",
     "pause",
+    "resend",
     "standstill",
     "tombstone",
     "turn",

@@ -1,5 +1,7 @@
 """Providers, the clock and agents, zombies among them."""
 
+from typing import Literal
+
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -22,6 +24,7 @@ from tests.model.story import (
     DRAFTS,
     LONG_SECONDS,
     NTH,
+    ORDER,
     Story,
     chosen,
     few_open,
@@ -95,18 +98,27 @@ class Agents(Story):
     def due(self, crash: Crash) -> None:
         self.play(rules.due, Sink.due, crash=crash)
 
+    @precondition(lambda self: any(turn.held for turn in rules.scheduled(self.world)))
+    @rule()
+    def due_after_pause(self) -> None:
+        self.play(rules.due_after_pause, Sink.due_after_pause)
+
     @precondition(lambda self: self.world.requests or some_due(self, "queued"))
     @rule(
         turns_max=st.integers(1, 3),
         request=st.sampled_from((None, None, "request-number-1", "request-number-2")),
         crash=CRASH,
+        age=st.sampled_from((None, None, None, 2.0, 30.0)),
     )
-    def claim(self, turns_max: int, request: str | None, crash: Crash) -> None:
-        wanted = wish(turns_max, request_id=request, principal="key")
+    def claim(
+        self, turns_max: int, request: str | None, crash: Crash, age: float | None = None
+    ) -> None:
+        wanted = wish(turns_max, request_id=request, principal="key", input_age_seconds_max=age)
         said, answer = self.play(
-            lambda world: rules.claim(world, turns_max, request=request),
+            lambda world: rules.claim(world, turns_max, request=request, age=age),
             lambda sink: sink.claim_for(wanted),
-            crash=crash,
+            # What is too old ends in a transaction of its own, so that a crash leaves more than all or nothing.
+            crash="" if age else crash,
         )
         if answer is not None:
             claimed = answer[0] or []
@@ -155,8 +167,14 @@ class Agents(Story):
             assert answer == [HandedBack(said)] if said else isinstance(only(answer), LeaseLost)
 
     @precondition(lambda self: self.held)
-    @rule(nth=NTH, drafts=DRAFTS, crash=CRASH)
-    def seal(self, nth: int, drafts: list[tuple[str, str | None, float]], crash: Crash) -> None:
+    @rule(nth=NTH, drafts=DRAFTS, crash=CRASH, order=ORDER)
+    def seal(
+        self,
+        nth: int,
+        drafts: list[tuple[str, str | None, float]],
+        crash: Crash,
+        order: Literal["strict"] | None = None,
+    ) -> None:
         held = self.nth_held(nth)
         request = sealing(
             held,
@@ -164,11 +182,17 @@ class Agents(Story):
                 draft(str(n), conversation, destination=destination, delay_seconds=delay)
                 for n, (destination, conversation, delay) in enumerate(drafts)
             ),
+            order=order,
         )
         minted = [(self.stage.ids.ahead(n), *one) for n, one in enumerate(drafts, 1)]
         said, answer = self.play(
             lambda world: rules.seal(
-                world, held.turn, held.attempt, request=request.request_hash, drafts=minted
+                world,
+                held.turn,
+                held.attempt,
+                request=request.request_hash,
+                drafts=minted,
+                strict=order == "strict",
             ),
             lambda sink: sink.seal(request),
             crash=crash,
@@ -189,13 +213,17 @@ class Agents(Story):
                 raise AssertionError(other)
 
     @precondition(lambda self: some_due(self, "queued"))
-    @rule(drafts=DRAFTS)
-    def reply(self, drafts: list[tuple[str, str | None, float]]) -> None:
+    @rule(drafts=DRAFTS, order=ORDER)
+    def reply(
+        self,
+        drafts: list[tuple[str, str | None, float]],
+        order: Literal["strict"] | None = None,
+    ) -> None:
         """What an agent does, without a crash in the middle."""
         before = len(self.held)
         self.claim(1, None, "")
         if len(self.held) > before:
-            self.seal(1, drafts, "")
+            self.seal(1, drafts, "", order)
 
     @precondition(lambda self: some_lapsed(self.turns(), self.world.now))
     @rule(crash=CRASH)

@@ -11,7 +11,7 @@ from app.domain.lifecycle import TURN_ENDED
 from app.domain.outcome import Delivered
 from tests.model.agents import Agents
 from tests.model.people import People
-from tests.model.policies import CRM, MAIL
+from tests.model.policies import CRM, DELIVERY_POLICIES
 from tests.model.story import DRAFTS, LONG_SECONDS
 from tests.model.workers import Workers
 
@@ -32,17 +32,20 @@ class Machine(Agents, Workers, People):
         """Agents and workers do their work, sweeps sweep, time goes on: nothing may stay behind."""
         if not self.sound:
             return
+        self.resume("queue", "")
+        self.resume("source", "")
         for _ in range(ROUNDS_MAX):
             if all(turn.state in TURN_ENDED for turn in self.turns()):
                 return
             self.due("")
+            self.due_after_pause()
             self.sweep_turns("")
             self.sweep_messages("")
             before = len(self.held), len(self.taken)
             self.claim(3, None, "")
             for _ in range(len(self.held) - before[0]):
                 self.seal(1, [(CRM, "a", 0.0)], "")
-            for destination in (CRM, MAIL):
+            for destination in DELIVERY_POLICIES:
                 self.take(destination, 50, "")
             for _ in range(len(self.taken) - before[1]):
                 self.settle(1, Delivered("r"), "")

@@ -1,11 +1,13 @@
 """The verbs of messages as the model understands them: they move a world, and say what the answer must be."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from app.domain.model import Verdict
 from app.domain.outcome import Unknown
 from app.domain.retry import after_attempt
-from tests.model.policies import DELIVERY_POLICIES, DELIVERY_SECONDS
+from tests.model import breaker_rules as breakers
+from tests.model.policies import DELIVERY_POLICIES, DELIVERY_SECONDS, HELD
 from tests.model.world import Message, World
 
 
@@ -19,11 +21,15 @@ def take(world: World, destination: str, count: int) -> list[UUID]:
         and message.by is None
         and message.due <= world.now
     ]
-    taken = sorted(ready, key=lambda message: (message.due, message.id))[:count]
+    most = breakers.may_take(world, destination, count)
+    taken = sorted(ready, key=lambda message: (message.due, message.id))[:most]
+    if taken and world.standing[destination].breaker == "open":
+        world.standing[destination].breaker = "probing"
     for message in taken:
         message.state = "sending"
         message.attempts += 1
         message.used += 1
+        message.holds = destination == HELD
         message.lease_until = world.now + DELIVERY_SECONDS
     return [message.id for message in taken]
 
@@ -42,10 +48,14 @@ def settle(world: World, message: UUID, attempt: int, verdict: Verdict) -> bool:
     it = world.messages[message]
     _settled(world, it, verdict)
     world.moved(it)
+    breakers.ended(world, it.destination, verdict)
     return True
 
 
 def _settled(world: World, it: Message, verdict: Verdict) -> None:
+    if breakers.spares(world, it.destination, verdict):
+        delay = verdict.spare_seconds or 0.0
+        verdict = replace(verdict, state="pending", delay_seconds=delay, counted=False)
     it.state = "cancelled" if it.stop and verdict.state != "delivered" else verdict.state
     it.may = it.may or verdict.may_have_arrived
     it.used -= not verdict.counted
@@ -59,15 +69,18 @@ def sweep_messages(world: World) -> None:
     lapsed = [m for m in world.messages.values() if (m.lease_until or world.now + 1) <= world.now]
     for message in lapsed:
         verdict = after_attempt(
-            Unknown("lease_lapsed"),
+            Unknown("lease_lapsed", ours=True),
             attempts_used=message.used,
             may_have_arrived=message.may,
             age_seconds=0.0,
             policy=DELIVERY_POLICIES[message.destination],
             jitter=0.0,
+            hold_unknown=message.holds,
         )
         _settled(world, message, verdict)
     world.moved(*lapsed)
+    for destination in {message.destination for message in lapsed}:
+        breakers.ended(world, destination, None)
 
 
 def tell(world: World, message: UUID) -> bool:
@@ -75,6 +88,9 @@ def tell(world: World, message: UUID) -> bool:
     it = world.messages[message]
     if it.state == "delivered":
         return False
+    was_sent = it.state == "sending"
     it.state, it.may, it.by, it.stop, it.lease_until = "delivered", True, None, False, None
     world.moved(it)
+    if was_sent:
+        breakers.ended(world, it.destination, None)
     return True

@@ -6,13 +6,16 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from app.engine import cancel, redrive, resolve
+from app.engine import cancel, pause, redrive, resolve
+from app.engine.pause import Kind
 from tests.engine.stories import only
 from tests.model import people_rules as rules
 from tests.model.stage import Crash
 from tests.model.story import CRASH, NTH, Story
 
 BY = "somebody"
+# What is paused of each kind: all that there is.
+PAUSED: dict[Kind, str] = {"queue": "default", "source": "api"}
 
 
 class People(Story):
@@ -26,6 +29,23 @@ class People(Story):
         every = sorted(self.world.messages)
         wanted = [id_ for id_ in every if self.world.messages[id_].state in states] or every
         return wanted[-1 - nth % len(wanted)]
+
+    @rule(kind=st.sampled_from(("queue", "source")), crash=CRASH)
+    def pause(self, kind: Kind, crash: Crash) -> None:
+        self.play(
+            lambda world: world.paused.add(kind),
+            lambda sink: pause.pause(sink.pool, kind, PAUSED[kind], by=BY),
+            crash=crash,
+        )
+
+    @precondition(lambda self: self.world.paused)
+    @rule(kind=st.sampled_from(("queue", "queue", "source")), crash=CRASH)
+    def resume(self, kind: Kind, crash: Crash) -> None:
+        self.play(
+            lambda world: world.paused.discard(kind),
+            lambda sink: pause.resume(sink.pool, kind, PAUSED[kind]),
+            crash=crash,
+        )
 
     @precondition(lambda self: len(self.world.turns) > 2)
     @rule(nth=NTH, crash=CRASH)

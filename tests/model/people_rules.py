@@ -39,7 +39,7 @@ def redrive_turn(world: World, turn: UUID) -> str:
     """The turn's state, with a new allowance."""
     it = world.turns[turn]
     if it.state == "failed":
-        it.used, it.releases, it.due = 0, 0, world.now
+        it.used, it.releases, it.due, it.ages = 0, 0, world.now, world.now
         world.line_up(it)
     elif it.state == "undelivered":
         redrive_messages(world, [m.id for m in world.set_of(turn) if m.state in STUCK])

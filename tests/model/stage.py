@@ -16,8 +16,9 @@ from tests.crash.scene import BROKEN, DIRTY_MAX, EPOCH, TABLES, Still, StoppedCl
 from tests.crash.watch import Point, WatchedPool, statement_names
 from tests.database import options_for
 from tests.engine.stories import QUEUE, Sink
+from tests.model.breaker_rules import sending
 from tests.model.policies import DELIVERY_POLICIES, TURN_POLICY
-from tests.model.world import Message, Turn, World
+from tests.model.world import Message, Standing, Turn, World
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -31,18 +32,23 @@ Crash = Literal["", "before", "after"]
 
 SECONDS = f"extract(epoch from {{}} - timestamptz '{EPOCH}')::double precision"
 TURNS = f"""
-    select id, conversation, state, {SECONDS.format("created_at")}, {SECONDS.format("due_at")}, priority, lane_seq,
+    select id, conversation, state, {SECONDS.format("created_at")},
+        case when due_at = 'infinity' then 'infinity' else {SECONDS.format("due_at")} end, priority, lane_seq,
         inbound_count, attempt, attempts_used, releases, {SECONDS.format("lease_expires_at")}
     from sink.turn order by id
 """
 MESSAGES = f"""
-    select id, turn, position, conversation, destination, place, state, blocked_by, left_lane, attempts, attempts_used,
-        may_have_arrived, cancel_asked, {SECONDS.format("lease_expires_at")},
+    select id, turn, position, conversation, destination, place, strict, state, blocked_by, left_lane, attempts,
+        attempts_used, may_have_arrived, hold_unknown, cancel_asked, {SECONDS.format("lease_expires_at")},
         case when state = 'pending' then {SECONDS.format("due_at")} end
     from sink.outbox order by id
 """
 # A lane that nobody has entered yet is as good as none.
 LANES = "select conversation, tail, holder from sink.lane where tail > 0 order by conversation"
+STANDING = f"""
+    select name, sending, breaker, failures, openings, {SECONDS.format("probe_at")}, {SECONDS.format("tokens_at")}
+    from sink.destination order by name
+"""
 PLACES = "select conversation, destination, tail from sink.delivery_lane order by 1, 2"
 
 Rows = dict[str, list[tuple[object, ...]]]
@@ -130,6 +136,12 @@ class Stage:
         self.runner.run(
             self.admin.execute(";".join(how.format(f"sink.{table}") for table in TABLES))
         )
+        self.runner.run(
+            self.admin.execute(
+                "insert into sink.destination (name) select unnest($1::text[])",
+                list(DELIVERY_POLICIES),
+            )
+        )
         self.runner.run(self.clock.at(0.0))
         self.ids.made = 0
 
@@ -166,6 +178,7 @@ class Stage:
 
     async def _rows(self) -> Rows:
         queries = {"turns": TURNS, "messages": MESSAGES, "lanes": LANES, "places": PLACES}
+        queries["standing"] = STANDING
         return {
             name: [tuple(row) for row in await self.admin.fetch(query)]
             for name, query in queries.items()
@@ -179,7 +192,14 @@ def foreseen(world: World) -> Rows:
         "messages": [_message(m) for m in sorted(world.messages.values(), key=lambda m: m.id)],
         "lanes": [(name, lane.tail, lane.holder) for name, lane in sorted(world.lanes.items())],
         "places": [(*lane, tail) for lane, tail in sorted(world.places.items())],
+        "standing": [_standing(world, name) for name in sorted(DELIVERY_POLICIES)],
     }
+
+
+def _standing(world: World, name: str) -> tuple[object, ...]:
+    it = world.standing.get(name, Standing())
+    counts = (name, sending(world, name), it.breaker, it.failures, it.openings)
+    return (*counts, it.probe_at, it.asked_until)
 
 
 def _turn(t: Turn) -> tuple[object, ...]:
@@ -188,8 +208,8 @@ def _turn(t: Turn) -> tuple[object, ...]:
 
 
 def _message(m: Message) -> tuple[object, ...]:
-    place = (m.id, m.turn, m.position, m.conversation, m.destination, m.place)
-    story = (m.state, m.by, m.left, m.attempts, m.used, m.may, m.stop, m.lease_until)
+    place = (m.id, m.turn, m.position, m.conversation, m.destination, m.place, m.strict)
+    story = (m.state, m.by, m.left, m.attempts, m.used, m.may, m.holds, m.stop, m.lease_until)
     return (*place, *story, m.due if m.state == "pending" else None)
 
 

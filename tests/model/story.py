@@ -1,7 +1,7 @@
 """What the rules of the machine share: what they draw from, when they are worth it, and how a step is played."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
@@ -10,7 +10,7 @@ from app.domain.lifecycle import TURN_ENDED
 from app.domain.model import Claimed, Taken
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
 from tests.engine.stories import Sink
-from tests.model.policies import CRM, MAIL
+from tests.model.policies import CRM, HELD, MAIL
 from tests.model.stage import Crash, Stage, differences, foreseen
 from tests.model.world import Message, Turn, World
 
@@ -23,7 +23,8 @@ LONG_SECONDS = 61
 CRASH: st.SearchStrategy[Crash] = st.sampled_from((*("",) * 8, "before", "after"))
 NTH = st.integers(0, 15)
 CONVERSATION = st.sampled_from(("a", "a", "a", "b", None))
-DESTINATION = st.sampled_from((CRM, CRM, MAIL))
+DESTINATION = st.sampled_from((CRM, CRM, MAIL, HELD))
+ORDER: st.SearchStrategy[Literal["strict"] | None] = st.sampled_from((None, "strict"))
 OUTCOME: st.SearchStrategy[Outcome] = st.sampled_from(
     (
         Delivered("r"),
@@ -37,7 +38,11 @@ DRAFT = st.tuples(DESTINATION, CONVERSATION, st.sampled_from((0.0, 0.0, 0.0, 3.0
 DRAFTS: st.SearchStrategy[list[tuple[str, str | None, float]]] = st.one_of(
     st.lists(DRAFT, max_size=4),
     st.lists(st.just((CRM, "a", 0.0)), min_size=2, max_size=4),
-    st.lists(st.sampled_from(((CRM, "a", 0.0), (MAIL, "a", 0.0))), min_size=3, max_size=4),
+    st.lists(
+        st.sampled_from(((CRM, "a", 0.0), (MAIL, "a", 0.0), (HELD, "a", 0.0))),
+        min_size=3,
+        max_size=4,
+    ),
 )
 
 

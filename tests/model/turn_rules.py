@@ -1,5 +1,6 @@
 """The verbs of turns as the model understands them: they move a world, and say what the answer must be."""
 
+import math
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -24,8 +25,16 @@ def accept(
     joins: bool,
 ) -> list[UUID]:
     """One inbound for each key, with the id that is minted for its turn; the turn of each."""
+    held = "source" in world.paused or any(turn.held for turn in scheduled(world))
     for key, id_ in keys:
         if key in world.keys:
+            continue
+        if held:
+            own = world.now + delay if delay else None
+            turn = Turn(id_, conversation, "scheduled", world.now, math.inf, priority)
+            turn.held, turn.ages = True, own
+            world.turns[id_] = turn
+            world.keys[key] = id_
             continue
         last = _last_of_lane(world, conversation) if joins else None
         if last is not None:
@@ -39,6 +48,10 @@ def accept(
         if not delay:
             world.enter_lane(turn)
     return [world.keys[key] for key, _ in keys]
+
+
+def scheduled(world: World) -> list[Turn]:
+    return [turn for turn in world.turns.values() if turn.state == "scheduled"]
 
 
 def _last_of_lane(world: World, conversation: str | None) -> Turn | None:
@@ -61,10 +74,43 @@ def due(world: World) -> None:
     """Scheduled turns whose time has come take their places, in the order of their times."""
     ready = [t for t in world.turns.values() if t.state == "scheduled" and t.due <= world.now]
     for turn in sorted(ready, key=lambda t: (t.due, t.id)):
+        turn.ages = turn.due
         world.enter_lane(turn)
 
 
-def claim(world: World, turns_max: int, *, request: str | None) -> list[UUID]:
+def due_after_pause(world: World) -> None:
+    """What the source held up takes its places in the order of ids, or waits for a time of its own."""
+    if "source" in world.paused:
+        return
+    for turn in sorted(scheduled(world), key=lambda t: t.id):
+        if turn.held and turn.ages is not None and turn.ages > world.now:
+            turn.due, turn.ages, turn.held = turn.ages, None, False
+        elif turn.held:
+            turn.due, turn.ages, turn.held = world.now, world.now, False
+            world.enter_lane(turn)
+
+
+def _is_too_old(world: World, turn: Turn, age: float | None) -> bool:
+    since = turn.created if turn.ages is None else turn.ages
+    return age is not None and world.now - since > age
+
+
+def _ready(world: World) -> list[Turn]:
+    ready = [t for t in world.turns.values() if t.state == "queued" and t.due <= world.now]
+    return sorted(ready, key=_rank)
+
+
+def _fail_too_old(world: World, age: float | None) -> None:
+    """All that are too old, and those behind them in their lanes."""
+    while old := [turn for turn in _ready(world) if _is_too_old(world, turn, age)]:
+        for turn in old:
+            turn.state = "failed"
+            world.leave_lane(turn)
+
+
+def claim(
+    world: World, turns_max: int, *, request: str | None, age: float | None = None
+) -> list[UUID]:
     """The turns that a claim gives, in their order."""
     if request is not None and request in world.requests:
         expires, given = world.requests[request]
@@ -75,8 +121,10 @@ def claim(world: World, turns_max: int, *, request: str | None) -> list[UUID]:
                 if turn.state == "processing" and given.get(turn.id) == turn.attempt
             ]
             return [turn.id for turn in sorted(held, key=_rank)]
-    ready = [t for t in world.turns.values() if t.state == "queued" and t.due <= world.now]
-    claimed = sorted(ready, key=_rank)[:turns_max]
+    if "queue" in world.paused:
+        return []
+    found = _ready(world)[:turns_max]
+    claimed = [turn for turn in found if not _is_too_old(world, turn, age)]
     for turn in claimed:
         turn.state = "processing"
         turn.attempt += 1
@@ -85,6 +133,10 @@ def claim(world: World, turns_max: int, *, request: str | None) -> list[UUID]:
     if request is not None and claimed:
         given = {turn.id: turn.attempt for turn in claimed}
         world.requests[request] = (world.now + LEASE_SECONDS, given)
+    if len(claimed) < len(found):
+        _fail_too_old(world, age)
+        if not claimed:
+            return claim(world, turns_max, request=request, age=age)
     return [turn.id for turn in claimed]
 
 
@@ -157,6 +209,7 @@ def seal(
     *,
     request: bytes,
     drafts: Sequence[tuple[UUID, str, str | None, float]],
+    strict: bool,
 ) -> str:
     """What a seal is told: sealed, repeated, already_sealed or lease_lost. `drafts`: id, destination, lane, delay."""
     it = world.turns[turn]
@@ -172,7 +225,7 @@ def seal(
             lane = (conversation, destination)
             place = world.places[lane] = world.places.get(lane, 0) + 1
         message = Message(
-            id_, turn, position, conversation, destination, place, world.now + delay, delay
+            id_, turn, position, conversation, destination, place, world.now + delay, delay, strict
         )
         world.messages[id_] = message
         message.by = world.blocker(message)

@@ -9,7 +9,7 @@ from app.domain.retry import after_attempt
 from app.engine import take
 from tests.engine.stories import Sink
 from tests.model import message_rules as rules
-from tests.model.policies import DELIVERY_POLICIES, DELIVERY_SECONDS
+from tests.model.policies import DELIVERY_POLICIES, DELIVERY_SECONDS, HELD
 from tests.model.stage import Crash
 from tests.model.story import (
     CRASH,
@@ -29,15 +29,16 @@ class Workers(Story):
     @precondition(some_to_send)
     @rule(destination=DESTINATION, count=st.integers(1, 3), crash=CRASH)
     def take(self, destination: str, count: int, crash: Crash) -> None:
-        slots = [Slots(destination, count, DELIVERY_SECONDS)]
+        holds = destination == HELD
+        slots = [Slots(destination, count, DELIVERY_SECONDS, hold_unknown=holds)]
         said, answer = self.play(
             lambda world: rules.take(world, destination, count),
             lambda sink: take.take(sink.pool, slots),
             crash=crash,
         )
         if answer is not None:
-            assert sorted(one.message for one in answer) == sorted(said)
-            self.taken += answer
+            assert sorted(one.message for one in answer.messages) == sorted(said)
+            self.taken += answer.messages
 
     @precondition(some_to_send)
     @rule(destination=DESTINATION, outcome=OUTCOME)

@@ -10,7 +10,10 @@ STUCK = ("dead", "unknown")
 
 @dataclass(slots=True)
 class Turn:
-    """A turn. `ended` is how each of its attempts ended, by number; times are seconds of the stopped clock."""
+    """A turn. `ended` is how each of its attempts ended, by number; times are seconds of the stopped clock.
+
+    `ages` is from when its input ages, if not from its creation; while its source holds it up, its own time.
+    """
 
     id: UUID
     conversation: str | None
@@ -26,12 +29,14 @@ class Turn:
     lease_until: float | None = None
     sealed: bool = False
     request: bytes | None = None
+    held: bool = False
+    ages: float | None = None
     ended: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Message:
-    """An outbox message. `by` is what it is blocked by, `taken` the number of the attempt that runs."""
+    """An outbox message. `by` is what it is blocked by, `holds` whether its last attempt is not repeated if unknown."""
 
     id: UUID
     turn: UUID
@@ -41,21 +46,22 @@ class Message:
     place: int | None
     due: float
     delay: float
+    strict: bool = False
     by: UUID | None = None
     state: str = "pending"
     left: bool = False
     attempts: int = 0
     used: int = 0
     may: bool = False
+    holds: bool = False
     stop: bool = False
     lease_until: float | None = None
 
     def stops(self, other: "Message") -> bool:
-        """Whether it is before the other in the lane of one set."""
-        return (
-            (self.turn, self.destination, self.conversation)
-            == (other.turn, other.destination, other.conversation)
-        ) and self.position < other.position
+        """Whether it is before the other in the lane of one set, or anywhere before it in a strict one."""
+        same_lane = (self.destination, self.conversation) == (other.destination, other.conversation)
+        before = self.turn == other.turn and self.position < other.position
+        return before and (other.strict or same_lane)
 
 
 @dataclass(slots=True)
@@ -64,6 +70,17 @@ class Lane:
 
     tail: int = 0
     holder: UUID | None = None
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a destination stands."""
+
+    breaker: str = "closed"
+    failures: int = 0
+    openings: int = 0
+    probe_at: float | None = None
+    asked_until: float | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +94,8 @@ class World:
     places: dict[tuple[str, str], int] = field(default_factory=dict)
     keys: dict[str, UUID] = field(default_factory=dict)
     requests: dict[str, tuple[float, dict[UUID, int]]] = field(default_factory=dict)
+    standing: dict[str, Standing] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
 
     def copied(self) -> "World":
         """Another one, alike, that can be moved by itself."""
@@ -88,6 +107,8 @@ class World:
             dict(self.places),
             dict(self.keys),
             dict(self.requests),
+            {name: replace(standing) for name, standing in self.standing.items()},
+            set(self.paused),
         )
 
     def enter_lane(self, turn: Turn) -> None:

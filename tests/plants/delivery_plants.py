@@ -9,7 +9,7 @@ from app.channels import webhook
 from app.domain.errors import NotReady
 from app.domain.model import Taken
 from app.domain.outcome import Answer, Delivered, Outcome
-from app.engine import delivery, redrive, seal, settle, take
+from app.engine import delivery, redrive, resend, seal, settle, sweep, take
 from app.workers.deliverer import Deliverer
 from tests.plants.planting import Edit, Plant, Swap
 
@@ -119,6 +119,24 @@ PLANTS = {
                     "        reason = null,\n": "        reason = null, blocked_by = null,"
                     " due_since = coalesce(o.due_since, o.due_at),\n",
                 },
+            )
+        ],
+    ),
+    "strict-forgotten": Plant(
+        "who waited in a strict set waits for its lane alone, once that moves on",
+        [Edit(delivery, "move_on", {"f.strict\n                        or (": "false or ("})],
+    ),
+    "held-swept": Plant(
+        "a sweep repeats what waits for a person",
+        [Edit(sweep, "find_lapsed_messages", {"hold_unknown": "false as hold_unknown"})],
+    ),
+    "resend-forgotten": Plant(
+        "a resend whose worker died is done with",
+        [
+            Edit(
+                resend,
+                "find_lapsed_resends",
+                {"hold_unknown": "true as hold_unknown"},
             )
         ],
     ),

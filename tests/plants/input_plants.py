@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from app.api import inbound as inbound_api
-from app.api.answers import json_answer
 from app.domain.model import Accepted
 from app.engine import accept, join
 from tests.plants.planting import Edit, Plant, Swap
@@ -23,9 +22,8 @@ _commits: set[asyncio.Task[None]] = set()
 
 def _acknowledged_first(_transact: Any) -> Any:
     async def transact(
-        pool: "Pool", work: "Callable[[Link], Awaitable[Any]]", *, explicit: bool = True
+        pool: "Pool", work: "Callable[[Link], Awaitable[Any]]", **_options: object
     ) -> Any:
-        assert explicit in (True, False)
         connection = await pool.acquire(timeout=5)
         transaction = connection.transaction()
         await transaction.start()
@@ -55,9 +53,8 @@ def _minted_outside(accepted: Any) -> Any:
 
 def _conflict(answer: Any) -> Any:
     def answered(accepted: Accepted) -> Any:
-        if accepted.duplicate:
-            return json_answer({"code": "duplicate"}, status=409)
-        return answer(accepted)
+        status, fields = answer(accepted)
+        return (409 if accepted.duplicate else status), fields
 
     return answered
 
@@ -103,7 +100,7 @@ PLANTS = {
         ],
     ),
     "duplicate-409": Plant(
-        "duplicates are answered with 409", [Swap(inbound_api, "_answer", _conflict)]
+        "duplicates are answered with 409", [Swap(inbound_api, "accepted_answer", _conflict)]
     ),
     "join-claimed": Plant(
         "inbound join a turn that was claimed and put back",

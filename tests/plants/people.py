@@ -1,7 +1,7 @@
 """The provider, the agents and the operator: each writes down what he asks, and what he is told."""
 
 import uuid
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from app.domain.ids import INBOUND_PREFIX, format_id
@@ -16,6 +16,7 @@ from app.domain.model import (
     Sealed,
 )
 from app.engine import cancel, redrive
+from app.engine.pause import EVERYTHING, Kind
 from tests.engine.stories import Sink, arrival, draft, returning, sealing, wish
 from tests.history.log import Given, Input, PostAnswered, Posted, Promise, Told, encode, now
 from tests.plants.notes import Failed, Notes, message_id, turn_id
@@ -89,7 +90,11 @@ class People(Notes):
         self.note(Told(call, now(), 200 if isinstance(outcome, HandedBack) else 409))
 
     async def seal(
-        self, held: Claimed, *messages: str | DraftMessage, sink: Sink | None = None
+        self,
+        held: Claimed,
+        *messages: str | DraftMessage,
+        order: Literal["strict"] | None = None,
+        sink: Sink | None = None,
     ) -> list[UUID]:
         """Seal with these messages; returns their ids, none if it was not granted."""
         drafts = [
@@ -98,7 +103,7 @@ class People(Notes):
         bodies = tuple(encode(one.body) for one in drafts)
         call = self.ask("agent", "seal", held, request=str(bodies), bodies_base64=bodies)
         try:
-            (outcome,) = await (sink or self.sink).seal(sealing(held, *drafts))
+            (outcome,) = await (sink or self.sink).seal(sealing(held, *drafts, order=order))
         except Failed:
             self.note(Told(call, now(), None))
             return []
@@ -110,9 +115,15 @@ class People(Notes):
         self.note(Told(call, now(), 200, outcome.state, payload_hash=digest, messages=told), sink)
         return [message.id for message in outcome.messages]
 
-    async def answer(self, key: str, *messages: str | DraftMessage, lane: str | None) -> list[UUID]:
+    async def answer(
+        self,
+        key: str,
+        *messages: str | DraftMessage,
+        lane: str | None,
+        order: Literal["strict"] | None = None,
+    ) -> list[UUID]:
         """A turn from its accept to its seal."""
-        return await self.seal(await self.hold(key, lane), *messages)
+        return await self.seal(await self.hold(key, lane), *messages, order=order)
 
     # The operator.
 
@@ -130,6 +141,21 @@ class People(Notes):
         call = self.ask("operator", "redrive_message", message=message_id(message))
         (done,) = await redrive.redrive_messages(self.sink.pool, [message], by="operator")
         self._done(call, done)
+
+    async def resend(self, message: UUID) -> None:
+        call = self.ask("operator", "resend", message=message_id(message))
+        (done,) = await self.sink.ask_resend(message)
+        self._done(call, done)
+
+    async def pause(self, kind: Kind, name: str = EVERYTHING) -> None:
+        call = self.ask("operator", "pause", request=f"{kind}/{name}")
+        await self.sink.pause(kind, name)
+        self.note(Told(call, now(), 200))
+
+    async def resume(self, kind: Kind, name: str = EVERYTHING) -> None:
+        call = self.ask("operator", "resume", request=f"{kind}/{name}")
+        await self.sink.resume(kind, name)
+        self.note(Told(call, now(), 200))
 
     def _done(self, call: str, done: Changed | None) -> None:
         self.note(Told(call, now(), 200 if done else 404, done.state if done else None))

@@ -8,8 +8,9 @@ from dataclasses import replace
 import asyncpg
 
 from app.domain.ids import IdFactory
+from app.engine.pause import Kind
 from tests.database import wait_for_lock
-from tests.engine.stories import draft
+from tests.engine.stories import CRM, draft
 from tests.plants.notes import with_one_breath
 from tests.plants.stage import MAIL, Stage
 
@@ -125,6 +126,30 @@ async def one_lane(stage: Stage) -> None:
     for key in ("a", "b", "c"):
         await stage.post(key, "c")
     await stage.post("d")
+    await stage.rest()
+
+
+async def stopped_and_let_go(stage: Stage) -> None:
+    """A queue, a destination and everything are paused while there is something to do, and then let go."""
+    await stage.answer("a", "1", lane="c")
+    stopped: list[tuple[Kind, str]] = [("destination", CRM), ("queue", "default"), ("all", "")]
+    for kind, name in stopped:
+        await stage.pause(kind, name)
+        await stage.travel(1)
+        await stage.post(f"during {kind}")
+        await stage.claim("eager")
+        await stage.deliver()
+        await stage.travel(1)
+        await stage.resume(kind, name)
+    await stage.rest()
+
+
+async def left_too_long(stage: Stage) -> None:
+    """The first of a conversation is too old when an agent comes at last; the second is not."""
+    await stage.post("a", "c")
+    await stage.travel(61)
+    await stage.post("b", "c")
+    await stage.claim(input_age_seconds_max=60.0)
     await stage.rest()
 
 
@@ -244,3 +269,42 @@ async def confirmed_and_refused(stage: Stage) -> None:
     await stage.travel(10)
     await stage.deliver(400)
     await stage.rest()
+
+
+async def cancelled_in_a_strict_set(stage: Stage) -> None:
+    """The middle one of a strict set is cancelled while the first is in back-off, elsewhere than the last."""
+    drafts = [draft("1", "c"), draft("2", "c", destination=MAIL), draft("3", destination=MAIL)]
+    _, middle, _ = await stage.answer("a", *drafts, lane="c", order="strict")
+    await stage.answer("b", draft("4", "c", destination=MAIL), lane="c")
+    await stage.deliver(503)
+    await stage.cancel_message(middle)
+    await stage.deliver(destination=MAIL)
+    await stage.rest()
+
+
+async def held_for_a_person(stage: Stage) -> None:
+    """A worker dies with a message that is not repeated without a person; later one wants it repeated."""
+    stage.agree(holding=(CRM,))
+    (message,) = await stage.answer("a", "1", lane="c")
+    for one in await stage.sink.take(hold_unknown=True):
+        stage.receive(one, None)
+    await stage.travel(31)
+    await stage.sweep()
+    await stage.travel(100)
+    await stage.deliver()
+    await stage.redrive_message(message)
+    await stage.rest()
+
+
+async def resent_by_one_who_died(stage: Stage) -> None:
+    """Whoever was to send a delivered message once more dies before its first byte."""
+    (message,) = await stage.answer("a", "1", lane="c")
+    await stage.deliver()
+    await stage.resend(message)
+    await stage.resend(message)
+    await stage.sink.take_resends()
+    await stage.travel(31)
+    await stage.rest()
+    for _ in range(3):
+        await stage.deliver_resends()
+        await stage.travel(61)

@@ -36,6 +36,13 @@ class Stage(People):
         await self.settle(taken, status, sink=sink)
         return taken
 
+    async def deliver_resends(self, status: int = 204, *, destination: str = CRM) -> None:
+        """Send once more what somebody wanted."""
+        for one in await self.sink.take_resends(destination=destination):
+            self.receive(one.taken, status)
+            verdict = self._settlement(one.taken, status).verdict
+            await self.sink.settle_resends((one, verdict))
+
     def receive(self, one: Taken, status: int | None) -> None:
         """A message arrives and is answered; None: its connection is cut."""
         request = uuid.uuid4().hex
@@ -71,7 +78,7 @@ class Stage(People):
     async def sweep(self, *, sink: Sink | None = None) -> None:
         """One pass; what it cannot do, the next one may."""
         one = sink or self.sink
-        for chore in (one.sweep_turns, one.sweep_messages):
+        for chore in (one.sweep_turns, one.sweep_messages, one.sweep_resends):
             with contextlib.suppress(*Failed):
                 await chore()
 
@@ -85,6 +92,7 @@ class Stage(People):
                 await self.seal(held, "at last")
             for destination in (CRM, MAIL):
                 await self.deliver(destination=destination)
+                await self.deliver_resends(destination=destination)
             if not await self.admin.fetchval(_OPEN):
                 break
         self.note(Healed(now()))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import asyncpg
 
-from app.engine import cancel, claim, put_back, renew, seal, statements, sweep
+from app.engine import cancel, claim, put_back, renew, seal, statements, sweep, too_old
 from tests.plants.planting import Edit, Plant, Swap
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class _Later:
         return added
 
     def transact(self, transact: Any) -> Any:
-        async def transacted(pool: Any, work: Any) -> Any:
-            found = await transact(pool, work)
+        async def transacted(pool: Any, work: Any, **options: Any) -> Any:
+            found = await transact(pool, work, **options)
             left, self._left = self._left, []
             if left:
                 await transact(pool, lambda connection: self._add(connection, left))
@@ -70,7 +70,22 @@ def _nobody(_promote: Any) -> Any:
     return promote
 
 
+def _nobody_next(_promote: Any) -> Any:
+    async def promote(_connection: "Link", _turns: list[UUID]) -> list[Any]:
+        return []
+
+    return promote
+
+
 PLANTS = {
+    "pause-ignored": Plant(
+        "a claim does not look whether its queue is paused",
+        [Edit(claim, "claim_turns", {"or (p.kind = 'queue' and": "or (false and"})],
+    ),
+    "old-keeps-lane": Plant(
+        "input that is too old fails and keeps its lane",
+        [Swap(too_old, "promote", _nobody_next)],
+    ),
     "blind-sweep": Plant(
         "the sweep looks at a lease without a lock and writes without looking again",
         [Edit(put_back, "lock_held", {"for no key update of t": ""})],

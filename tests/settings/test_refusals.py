@@ -112,6 +112,9 @@ def test_two_variables_that_contradict_each_other_stop_the_start() -> None:
         (f'database_url = "mysql://{CANARY}"', "database_url"),
         ("database_url = 1", "database_url"),
         ('database_url = "env:ABSENT"', "database_url"),
+        (f'database.direct_url = "mysql://{CANARY}"', "database.direct_url"),
+        ('database.direct_url = "env:ABSENT"', "database.direct_url"),
+        ('database.pooler = "session"', "database.pooler"),
     ],
 )
 def test_a_wrong_value_stops_the_start_with_the_path_of_its_key(
@@ -175,7 +178,6 @@ NOT_BUILT = [
     *(f"[queues.a]\n{name} = 1" for name in sorted(Queue.not_built)),
     *(f'[destinations.a]\nkind = "x"\n{name} = 1' for name in sorted(Destination.not_built)),
     '[destinations.a]\nkind = "x"\non_unknown = "lookup"',
-    '[destinations.a]\nkind = "x"\non_unknown = "hold"',
     '[sources.stripe]\nkind = "stripe"',
 ]
 

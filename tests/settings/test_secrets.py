@@ -42,6 +42,13 @@ def test_a_pointer_leads_to_the_database() -> None:
     assert load(environ=environ).database_url == SecretStr("postgres://from-env/db")
 
 
+def test_a_pointer_leads_past_the_pooler() -> None:
+    environ = {"DIRECT": "postgresql://u:p@db/x", "SINKSWEEP_DATABASE__DIRECT_URL": "env:DIRECT"}
+    settings = load(environ=environ)
+    assert settings.database.direct_url == SecretStr("postgresql://u:p@db/x")
+    assert "u:p" not in settings.model_dump_json()
+
+
 def test_a_secret_is_read_when_it_is_used() -> None:
     place = Path("secret")
     place.write_bytes(b"one\n")

@@ -118,8 +118,11 @@ class Agent:
         target = urlsplit(self.task["urls"][0])
         headers = {**self.headers(), "Host": target.netloc, "Content-Length": str(len(content))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        with socket.create_connection((target.hostname or "", target.port or 80)) as connection:
+        address = target.hostname or "", target.port or 80
+        with socket.create_connection(address, timeout=CALL_SECONDS_MAX) as connection:
             connection.sendall(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + content)
+            # Who leaves before the request was read may not be served at all: this one leaves when it was.
+            connection.recv(1, socket.MSG_PEEK)
 
     def headers(self) -> dict[str, str]:
         """What every call carries."""

@@ -138,7 +138,8 @@ class Agent:
             if self.rng.random() < 0.1 and not self.obeys:
                 message["delay_seconds"] = 0.2
             messages.append(message)
-        return {"messages": messages}
+        strict: Json = {"order": "strict"} if self.rng.random() < 0.3 else {}
+        return {"messages": messages, **strict}
 
     def until_told(self, turn: str, token: str, verb: str, body: Json) -> None:
         """Ask again until there is an answer that is not about the service's health."""

@@ -15,7 +15,7 @@ from tests.torture.peace import come_to_rest, heal, vital
 from tests.torture.provider import Ledger, Provider
 from tests.torture.report import Report
 from tests.torture.run import Run
-from tests.torture.schedule import PAUSE_SECONDS, Fault, Kind, draw
+from tests.torture.schedule import HELD, PAUSE_SECONDS, Fault, Kind, draw
 from tests.torture.stage import open_stage
 
 PROVIDERS_A_REPLICA = 2
@@ -45,6 +45,7 @@ async def torture(
                     turn_attempts_max=stages.TURN_ATTEMPTS_MAX,
                     releases_max=stages.RELEASES_MAX,
                     message_attempts_max=stages.MESSAGE_ATTEMPTS_MAX,
+                    holding=(HELD,),
                     slack_seconds=SLACK_SECONDS,
                 )
             )
@@ -85,6 +86,15 @@ async def _work(
             operator = Operator(f"operator{number}", list(stage.urls), run.ledger, log, rng)
             run.operators.append(operator)
             crowd.create_task(operator.work(lambda: not run.peace))
+        switch = Operator(
+            "switch",
+            list(stage.urls),
+            run.ledger,
+            stage.log("switch"),
+            random.Random(f"switch {seed}"),
+        )
+        run.operators.append(switch)
+        crowd.create_task(switch.stop_and_go(lambda: not run.peace, subjects=stages.SUBJECTS))
         await _harm(run, schedule, say=say)
         await heal(run)
         run.peace = True

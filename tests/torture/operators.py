@@ -5,7 +5,7 @@ import json
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,8 @@ class Operator:
                     await self.do("resolve", turn, message["id"], body={"state": found})
                 case "dead" | "unknown" if chance < 0.9:
                     await self.do("redrive_message", turn, message["id"])
+                case "delivered" if 0.5 < chance < 0.55:
+                    await self.do("resend", turn, message["id"])
                 case "dead" | "pending" | "sending" if chance > 0.9:
                     await self.do("cancel_message", turn, message["id"])
                 case _:
@@ -98,6 +100,30 @@ class Operator:
             self.answers[f"{verb} {status}"] += 1
             if status not in EXPECTED:
                 self.ledger.findings.append(f"{path}: {status} {answer}")
+
+    async def stop_and_go(self, go_on: Callable[[], bool], *, subjects: Sequence[str]) -> None:
+        """Pause one of these for a moment, again and again. Whatever was paused goes on in the end."""
+        while go_on():
+            await asyncio.sleep(1.0 + self.rng.random())
+            subject = self.rng.choice(subjects)
+            await self._switch("pause", subject)
+            await asyncio.sleep(0.2 + self.rng.random())
+            # A pause whose answer was lost may hold as well.
+            while not await self._switch("resume", subject):
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _switch(self, verb: str, subject: str) -> bool:
+        kind, _, name = subject.partition("/")
+        path = f"/v1/{kind}s/{name}/{verb}" if name else f"/v1/{verb}"
+        call = secrets.token_hex(8)
+        asked = Asked(call, now(), self.name, verb, replica=self.urls[0], request=subject)
+        self.log(asked)
+        status, answer = await self._call("POST", path, {})
+        self.log(Told(call=call, at=now(), status=status, code=answer.get("code")))
+        self.answers[f"{verb} {status}"] += 1
+        if status not in {None, 200, 503}:
+            self.ledger.findings.append(f"{path}: {status} {answer}")
+        return status == 200
 
     async def _call(self, method: str, path: str, body: Json | None) -> tuple[int | None, Json]:
         self.urls.append(self.urls.pop(0))

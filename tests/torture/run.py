@@ -27,7 +27,7 @@ INVARIANTS_PAUSE_SECONDS = 4.0
 # A backend that is busy keeps a killed server's memory, and so no other server can start: a look must end by itself.
 LOOK_TIMEOUT_SECONDS = 10
 MOMENTS = 20
-OPEN = "select count(*) from sink.turn where state <> all($1)"
+OPEN = "select (select count(*) from sink.turn where state <> all($1)) + (select count(*) from sink.resend)"
 AT_REST = ("replied", "cancelled", "failed", "undelivered")
 
 

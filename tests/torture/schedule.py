@@ -7,7 +7,9 @@ from enum import StrEnum
 
 REPLICAS = 3
 AGENTS = 6
-DESTINATIONS = ("crm", "mail")
+# Where what is unknown waits for a person.
+HELD = "till"
+DESTINATIONS = ("crm", "mail", HELD)
 
 
 class Kind(StrEnum):

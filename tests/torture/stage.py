@@ -23,11 +23,18 @@ from tests.torture.provider import CONVERSATIONS
 from tests.torture.proxy import Proxy, Streams, open_proxy
 from tests.torture.receivers import Receivers, open_receivers
 from tests.torture.replicas import Replica, Worker, build_replica
-from tests.torture.schedule import AGENTS, DESTINATIONS
+from tests.torture.schedule import AGENTS, DESTINATIONS, HELD
 
 # Every replica takes calls, so that each can be asked; the rest is mixed, and no loop runs only once.
 ROLES = {"one": "api,deliver,sweep", "two": "api,deliver", "three": "api,sweep"}
 QUEUES = tuple(CONVERSATIONS)
+# What is paused for a moment, now and then: the names of the history's rules.
+SUBJECTS = (
+    *(f"queue/{name}" for name in CONVERSATIONS),
+    *(f"destination/{name}" for name in DESTINATIONS),
+    "source/api",
+    "all/",
+)
 COALESCING = "coalesce_quiet_seconds = 0.2\ncoalesce_seconds_max = 1.0"
 LEASE_SECONDS = 2
 TURN_ATTEMPTS_MAX = 6
@@ -57,6 +64,9 @@ url = "{url}"
 timeout_seconds = 1.0
 attempts_max = {MESSAGE_ATTEMPTS_MAX}
 concurrency_max = 16
+on_unknown = "{"hold" if name == HELD else "retry"}"
+breaker_seconds = 0.2
+breaker_seconds_max = 0.5
 backoff_seconds = 0.1
 backoff_seconds_max = 0.3
 """

@@ -85,3 +85,38 @@ async def test_an_answer_that_nobody_asked_for_confirms_nothing(serve: Serve) ->
             assert exchange.status == 200
             assert server.connections == connections
             await asyncio.sleep(0.15)
+
+
+async def test_when_several_idle_connections_were_spoiled_none_of_them_is_used(
+    serve: Serve,
+) -> None:
+    all_here = asyncio.Barrier(3)
+
+    def behave(server: Any) -> Any:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            first = server.connections <= 3
+            while True:
+                await server.read(reader)
+                if first:
+                    # Three requests at once need three connections.
+                    await all_here.wait()
+                writer.write(OK)
+                await writer.drain()
+                if first:
+                    await asyncio.sleep(0.05)
+                    writer.write(b"HTTP/1.1 299 Forged\r\nContent-Length: 0\r\n\r\n")
+
+        return talk
+
+    server = await serve(behave)
+    async with GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"])) as client:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(post(client, server.port, host="crm.example"))
+        assert server.connections == 3
+        await asyncio.sleep(0.15)
+        for _ in range(2):
+            exchange = await post(client, server.port, host="crm.example")
+            assert isinstance(exchange, Answered)
+            assert exchange.status == 200
+            assert server.connections == 4

@@ -43,3 +43,17 @@ def test_a_url_is_hidden_whole_in_its_parts_and_decoded() -> None:
         hidden=hidden,
     )
     assert shown == "*** *** *** *** hooks"
+
+
+def test_each_character_of_ascii_is_shown_as_its_category_says() -> None:
+    for code in range(128):
+        character = chr(code)
+        is_shown = unicodedata.category(character) not in ("Cc", "Cf")
+        wanted = " " if character in "\t\r\n" else character if is_shown else ""
+        # Beside what is no ASCII it goes the longer way.
+        for beside in ("", "\u00e9"):
+            assert safe_excerpt((character + beside).encode(), hidden=["hidden"]) == wanted + beside
+
+
+def test_no_answer_is_no_text() -> None:
+    assert safe_excerpt(b"", hidden=["secret", ""]) == ""

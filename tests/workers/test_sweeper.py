@@ -33,15 +33,40 @@ async def test_a_pass_goes_on_in_batches_until_nothing_is_left(
     assert {await sink.state(turn) for turn in turns} == {"queued"}
 
 
+async def test_a_pass_lets_go_what_a_source_held_up_once_that_goes_on(
+    sink: Sink, opening: OpenCore
+) -> None:
+    await sink.pause("source", "api")
+    turns = [(await sink.accept_one(f"{n}", "c")).turn for n in range(5)]
+    async with opening({}, sweep={"batch_max": 2}) as core:
+        await Sweeper(core).tick()
+        assert {await sink.state(turn) for turn in turns} == {"scheduled"}
+        await sink.resume("source", "api")
+        await Sweeper(core).tick()
+    assert [await sink.state(turn) for turn in turns] == ["queued", *["waiting"] * 4]
+
+
+async def test_a_pass_counts_what_is_paused(sink: Sink, opening: OpenCore) -> None:
+    await sink.pause("queue", "gone")
+    async with opening({}) as core:
+        await Sweeper(core).tick()
+        value = core.metrics.registry.get_sample_value
+        paused = {
+            kind: value("sinksweep_paused", {"kind": kind})
+            for kind in ("all", "queue", "source", "destination")
+        }
+    assert paused == {"all": 0, "queue": 1, "source": 0, "destination": 0}
+
+
 async def test_a_pass_that_finds_nothing_costs_one_query(sink: Sink, opening: OpenCore) -> None:
     await sink.accept_one("a")
     async with opening({}) as core:
         sweeper = Sweeper(core)
         await sweeper.tick()
         statements: list[str] = []
-        async with core.pool.acquire() as connection:
-            holder = connection
-            holder.add_query_logger(lambda record: statements.append(record.query))
+        connection = await core.pool.acquire(timeout=5)
+        connection.add_query_logger(lambda record: statements.append(record.query))
+        await core.pool.release(connection)
         await sweeper.tick()
     assert len(statements) == 1
 

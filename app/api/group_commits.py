@@ -1,0 +1,64 @@
+"""The verbs whose calls share transactions when they meet: accept and seal."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from app.core import Core
+from app.domain.model import Accepted, Arrival, SealRequest
+from app.engine.accept import accept
+from app.engine.gather import Bounds, Gatherer
+from app.engine.seal import Outcome, seal
+
+DAY_SECONDS: Final = 86_400
+# What a message and an inbound take beside their bodies, roughly.
+_OVERHEAD_BYTES: Final = 1000
+
+
+class GroupCommits:
+    """One for each process. `tasks` outlives every call of it."""
+
+    def __init__(self, core: Core, *, tasks: asyncio.TaskGroup) -> None:
+        self._core = core
+        bounds = Bounds()
+        # Apart, since joining is a transaction of its own: what is gathered is done as a whole.
+        self._accept, self._join = (
+            Gatherer(self._accept_all, size=_size_of_arrival, tasks=tasks, bounds=bounds)
+            for _ in range(2)
+        )
+        self._seal = Gatherer(self._seal_all, size=_size_of_set, tasks=tasks, bounds=bounds)
+
+    async def accept(self, arrival: Arrival) -> Accepted:
+        """Accept one arrival; see `engine.accept`."""
+        gatherer = self._join if arrival.may_join else self._accept
+        return await gatherer.call(arrival)
+
+    async def seal(self, request: SealRequest) -> Outcome:
+        """Seal one turn; see `engine.seal`."""
+        return await self._seal.call(request)
+
+    async def _accept_all(
+        self, arrivals: Sequence[Arrival], lock_wait_ms: int | None
+    ) -> list[Accepted]:
+        core = self._core
+        return await accept(
+            core.pool,
+            arrivals,
+            ids=core.ids,
+            key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+            lock_wait_ms=lock_wait_ms,
+        )
+
+    async def _seal_all(
+        self, requests: Sequence[SealRequest], lock_wait_ms: int | None
+    ) -> list[Outcome]:
+        core = self._core
+        return await seal(core.urgent, requests, ids=core.ids, lock_wait_ms=lock_wait_ms)
+
+
+def _size_of_arrival(arrival: Arrival) -> int:
+    return len(arrival.body) + len(arrival.metadata or "") + _OVERHEAD_BYTES
+
+
+def _size_of_set(request: SealRequest) -> int:
+    return sum(len(message.body) + _OVERHEAD_BYTES for message in request.messages)

@@ -1,0 +1,92 @@
+"""Turns from the command line: found, shown, cancelled, run again, one by one or all that match."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, query_of, quoted
+from app.command.bulk import add_bulk
+from app.command.printing import print_fields, print_json, print_more, print_table
+from app.command.remote import Remote
+
+if TYPE_CHECKING:
+    from app.command import Commands
+
+EVENTS_MAX = 10_000
+
+
+def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
+    del common  # the service has the configuration
+    parent = options()
+    turns = commands.add_parser("turns", help="find, show, cancel and redrive turns")
+    verbs = turns.add_subparsers(required=True, metavar="VERB")
+
+    found = verbs.add_parser("list", parents=[parent], help="newest first")
+    found.add_argument("--state", help="one, or several with commas between them")
+    found.add_argument("--queue", help="of this queue")
+    found.add_argument("--conversation", help="of this conversation")
+    found.add_argument("--key", help="that this idempotency key stands for")
+    found.add_argument("--limit", type=positive, default=ITEMS_DEFAULT, help="how many at most")
+    found.set_defaults(run=asking(_list))
+
+    show = verbs.add_parser("show", parents=[parent], help="one turn with its messages")
+    show.add_argument("id")
+    show.add_argument("--events", action="store_true", help="with its whole story")
+    show.set_defaults(run=asking(_show))
+
+    cancel = verbs.add_parser(
+        "cancel", parents=[parent], help="end turns, or what they have not delivered yet"
+    )
+    cancel.add_argument("ids", nargs="+", metavar="ID")
+    cancel.set_defaults(run=asking(_cancel))
+
+    redrive = verbs.add_parser("redrive", parents=[parent], help="give failed turns a new start")
+    redrive.add_argument("ids", nargs="+", metavar="ID")
+    redrive.set_defaults(run=asking(_redrive))
+
+    add_bulk(
+        verbs,
+        parent,
+        path="/v1/turns/bulk",
+        known=("cancel", "redrive"),
+        filters=("queue", "conversation", "created_after", "created_before"),
+    )
+
+
+async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
+    query = query_of(arguments, "state", "queue", "conversation", "key")
+    turns, more = await remote.items("/v1/turns", query, items_max=arguments.limit)
+    if arguments.json:
+        print_json({"items": turns, "more": more})
+        return 0
+    names = ("id", "state", "queue", "conversation", "attempt", "created_at", "reason")
+    print_table([[turn[name] for name in names] for turn in turns], heads=names)
+    print_more(more, len(turns))
+    return 0
+
+
+async def _show(remote: Remote, arguments: argparse.Namespace) -> int:
+    path = f"/v1/turns/{quoted(arguments.id)}"
+    turn = await remote.get(path)
+    if arguments.events:
+        turn["events"], _ = await remote.items(f"{path}/events", {}, items_max=EVENTS_MAX)
+    if arguments.json:
+        print_json(turn)
+        return 0
+    print_fields(turn)
+    if turn.get("messages"):
+        print()
+        names = ("id", "destination", "state", "attempts", "next_attempt_at", "reason", "receipt")
+        print_table([[one[name] for name in names] for one in turn["messages"]], heads=names)
+    if arguments.events:
+        print()
+        names = ("at", "verb", "from", "to", "attempt", "message", "reason")
+        print_table([[one[name] for name in names] for one in turn["events"]], heads=names)
+    return 0
+
+
+async def _cancel(remote: Remote, arguments: argparse.Namespace) -> int:
+    return await for_each(remote, arguments, "/v1/turns/{id}/cancel")
+
+
+async def _redrive(remote: Remote, arguments: argparse.Namespace) -> int:
+    return await for_each(remote, arguments, "/v1/turns/{id}/redrive")

@@ -1,0 +1,3 @@
+-- name: set_lock_wait
+-- How long this transaction waits for a lock.
+select set_config('lock_timeout', :milliseconds, true);

@@ -1,0 +1,42 @@
+"""Tells of turns and messages: how many there are, how old they are, and how long those took that came to their end."""
+
+from collections.abc import Iterable
+
+from app.core import Core
+from app.domain.lifecycle import TurnState
+from app.domain.model import Settled
+from app.engine.inspect import oldest_pending_seconds, oldest_queued_seconds
+from app.engine.overview import destination_load, oldest_turn_seconds, queue_load
+
+# The states whose age is since their input came. What is queued ages by when it was due, and what is scheduled not.
+AGED = ("waiting", "processing", "sealed", "failed", "undelivered")
+
+
+def note_turns(core: Core, settled: Iterable[Settled]) -> None:
+    """Count the turns that moved with their messages, and time those that are replied."""
+    moves = {one.turn.turn: one.turn for one in settled if one.turn is not None}
+    for move in moves.values():
+        queue = core.queue_label(move.queue)
+        core.metrics.settled.labels(queue, move.state).inc()
+        if move.state == TurnState.REPLIED:
+            core.metrics.accept_to_replied_seconds.labels(queue).observe(move.age_seconds)
+            if move.sealed_seconds is not None:
+                core.metrics.seal_to_replied_seconds.labels(queue).observe(move.sealed_seconds)
+
+
+async def measure_work(core: Core) -> None:
+    """Set how much of everything there is, for every configured queue and destination."""
+    queues, destinations, metrics = list(core.settings.queues), list(core.routes), core.metrics
+    queued = await oldest_queued_seconds(core.pool, queues)
+    ages = await oldest_turn_seconds(core.pool, queues)
+    for queue, states in (await queue_load(core.pool, queues)).items():
+        metrics.oldest_queued_seconds.labels(queue).set(queued.get(queue, 0.0))
+        for state, count in states.items():
+            metrics.turns.labels(queue, state).set(count)
+        for state in AGED:
+            metrics.oldest_turn_seconds.labels(queue, state).set(ages.get((queue, state), 0.0))
+    pending = await oldest_pending_seconds(core.pool, destinations)
+    for name, load in (await destination_load(core.pool, destinations)).items():
+        metrics.oldest_pending_seconds.labels(name).set(pending.get(name, 0.0))
+        for state, count in load.items():
+            metrics.messages.labels(name, state).set(count)

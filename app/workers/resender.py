@@ -1,0 +1,138 @@
+"""Resend: what somebody wants sent once more is sent beside the deliveries, one at a time for each destination.
+
+It takes no slot of a delivery and waits wherever deliveries wait: at a pause, an open breaker, a destination that asked
+to be left alone. What a drain cuts short, or a crash, is left to its lease.
+"""
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from app.core import Core
+from app.domain.errors import NotReady
+from app.domain.model import Slots
+from app.domain.outcome import Outcome, Unknown, word_of
+from app.domain.retry import after_resend, backoff_seconds
+from app.engine.resend import (
+    Resend,
+    ResendSettlement,
+    any_resends,
+    settle_resends,
+    sweep_resends,
+    take_resends,
+)
+
+if TYPE_CHECKING:
+    from app.core import Route
+
+log = logging.getLogger(__name__)
+
+SWEEP_MAX = 100
+_SETTLE_TRIES_MAX = 10
+_SETTLE_PAUSE_SECONDS = 0.1
+_SETTLE_PAUSE_SECONDS_MAX = 5.0
+
+
+class Resender:
+    """One resender. `tick` takes and starts; each attempt is settled when it ends."""
+
+    def __init__(self, core: Core, sends: asyncio.TaskGroup) -> None:
+        self._core = core
+        self._sends = sends
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._drained_by = 0.0
+        core.draining.when_started(self._note_drain)
+
+    def _note_drain(self) -> None:
+        self._drained_by = time.monotonic() + self._core.settings.server.drain_seconds
+
+    async def tick(self) -> float:
+        """Put back what was left behind, take what is due, and start it."""
+        core = self._core
+        if not core.draining.started and await any_resends(core.pool):
+            await sweep_resends(
+                core.pool,
+                policies=core.delivery_policies,
+                rows_max=SWEEP_MAX,
+                jitter=core.jitter,
+            )
+            slots = self._slots()
+            for resend in await take_resends(core.pool, slots) if slots else ():
+                self._start(resend)
+        return core.settings.delivery.poll_seconds
+
+    def _slots(self) -> list[Slots]:
+        margin = self._core.settings.delivery.lease_margin_seconds
+        return [
+            Slots(
+                name,
+                1,
+                route.settings.timeout_seconds + margin,
+                hold_unknown=route.settings.on_unknown == "hold",
+            )
+            for name, route in self._core.routes.items()
+            if name not in self._running
+        ]
+
+    def _start(self, resend: Resend) -> None:
+        destination = resend.taken.destination
+        task = self._sends.create_task(self._perform(resend))
+        self._running[destination] = task
+        task.add_done_callback(lambda _: self._running.pop(destination, None))
+
+    async def _perform(self, resend: Resend) -> None:
+        """One attempt from its first byte to its event."""
+        route = self._core.routes[resend.taken.destination]
+        began = time.monotonic()
+        outcome = await self._send(resend, route)
+        metrics = self._core.metrics
+        metrics.attempts.labels(route.name, word_of(outcome)).inc()
+        metrics.attempt_seconds.labels(route.name).observe(time.monotonic() - began)
+        verdict = after_resend(
+            outcome,
+            attempts=resend.taken.attempt,
+            age_seconds=resend.taken.age_seconds,
+            policy=route.policy,
+            jitter=self._core.jitter.random(),
+        )
+        settlement = ResendSettlement(resend.id, resend.taken.attempt_id, verdict)
+        for n in range(1, _SETTLE_TRIES_MAX + 1):
+            try:
+                await settle_resends(self._core.pool, [settlement])
+            except NotReady:
+                pause = backoff_seconds(
+                    n,
+                    first=_SETTLE_PAUSE_SECONDS,
+                    most=_SETTLE_PAUSE_SECONDS_MAX,
+                    jitter=self._core.jitter.random(),
+                )
+                await asyncio.sleep(pause)
+            except Exception:
+                # It must not end the process: its lease ends instead.
+                log.exception("a resend is left to its lease")
+                return
+            else:
+                return
+        log.warning("a resend is left to its lease", extra={"message_id": resend.taken.key})
+
+    async def _send(self, resend: Resend, route: "Route") -> Outcome:
+        overtime = self._core.settings.delivery.lease_margin_seconds / 2
+        try:
+            async with asyncio.timeout(route.settings.timeout_seconds + overtime):
+                return await route.send(resend.taken, wire=self._core.wire)
+        except TimeoutError:
+            return Unknown("timeout")
+        except Exception:
+            # A channel that breaks may have sent.
+            log.exception("a channel failed", extra={"destination": route.name})
+            return Unknown("channel_failed")
+
+    async def drain(self) -> None:
+        """Let what runs end, until the grace that began with the drain is over; then cut it."""
+        running = list(self._running.values())
+        if running:
+            grace = max(0.0, self._drained_by - time.monotonic())
+            _, late = await asyncio.wait(running, timeout=grace)
+            for task in late:
+                task.cancel()

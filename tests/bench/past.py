@@ -1,0 +1,115 @@
+"""Finished turns in any number, loaded by SQL in the order of time: what retention finds after months of work."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.database import Admin
+
+MESSAGES_A_TURN = 3
+CHUNK_TURNS = 50_000
+CONVERSATIONS = 20_000
+# The youngest ended so long ago.
+DAYS_AGO = 100
+
+# An id as the service mints it: the time in front.
+_ID = """
+    (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
+    || substr(replace(gen_random_uuid()::text, '-', ''), 13))::uuid
+"""
+
+CHUNK = (
+    f"""
+    create temporary table past as
+    select n, at, {_ID} as turn, {_ID} as inbound, 'p' || n % {CONVERSATIONS} as conversation
+    from (
+        select n, sink.now() - interval '{DAYS_AGO} days' - make_interval(secs => {{turns}} - n) as at
+        from generate_series({{first}}, {{last}}) as n
+    ) as numbers
+    """,
+    f"""
+    create temporary table said as
+    select past.*, {_ID} as message, m as position, gen_random_uuid() as attempt_id
+    from past cross join generate_series(0, {MESSAGES_A_TURN} - 1) as m
+    """,
+    """
+    insert into sink.idempotency_key
+    select 'queue/default', 'past-' || n, sha256(n::text::bytea), inbound, turn, at, at + interval '30 days' from past
+    """,
+    """
+    insert into sink.inbound (
+        id, turn, queue, source, conversation, received_at, key_expires_at, content_type, headers, body, strict_json
+    )
+    select
+        inbound, turn, 'default', 'api', conversation, at, at + interval '30 days', 'application/json', '{{}}',
+        convert_to('{{"text":"' || repeat('x', 200) || '"}}', 'UTF8'), true
+    from past
+    """,
+    """
+    insert into sink.turn (
+        id, queue, conversation, lane_seq, priority, state, created_at, due_at, attempt, attempts_used, seal,
+        payload_hash, input_bytes
+    )
+    select turn, 'default', conversation, 1 + n, 0, 'replied', at, at, 1, 1, 1, sha256('x'), 211 from past
+    """,
+    """
+    insert into sink.attempt (turn, number, token, agent, claimed_at, ended_at, ended, request_hash)
+    select turn, 1, gen_random_uuid(), 'agent', at, at, 'sealed', sha256('x') from past
+    """,
+    """
+    insert into sink.outbox (
+        id, turn, seal, position, queue, conversation, destination, place, state, due_at, due_since, attempts,
+        attempts_used, delivered_at
+    )
+    select
+        message, turn, 1, position, 'default', conversation, 'crm', 1 + n, 'delivered', at, at, 1, 1, at
+    from said
+    """,
+    """
+    insert into sink.outbox_payload (message, key, headers, content_type, body, hash, sealed_at)
+    select
+        message, message::text, '{{}}', 'text/plain', convert_to(repeat('y', 200), 'UTF8'), sha256('x'), at
+    from said
+    """,
+    """
+    insert into sink.event (turn, verb, from_state, to_state, at)
+    select turn, verb, from_state, to_state, at
+    from past
+    cross join (
+        values ('accept', null, 'queued'), ('claim', 'queued', 'processing'), ('seal', 'processing', 'sealed'),
+        ('settle', 'sealed', 'replied')
+    ) as moves (verb, from_state, to_state)
+    """,
+    """
+    insert into sink.event (turn, message, verb, from_state, to_state, attempt_id, at)
+    select turn, message, verb, from_state, to_state, attempt_id, at
+    from said
+    cross join (
+        values ('seal', null, 'pending'), ('take', 'pending', 'sending'), ('settle', 'sending', 'delivered')
+    ) as moves (verb, from_state, to_state)
+    """,
+    "drop table past, said",
+)
+
+LANES = (
+    f"""
+    insert into sink.lane
+    select 'default', 'p' || n, {{turns}} + 1, null from generate_series(0, {CONVERSATIONS} - 1) as n
+    """,
+    f"""
+    insert into sink.delivery_lane
+    select 'default', 'p' || n, 'crm', {{turns}} + 1 from generate_series(0, {CONVERSATIONS} - 1) as n
+    """,
+)
+
+
+async def load(admin: "Admin", *, turns: int) -> None:
+    """Load so many replied turns with three delivered messages and thirteen events each."""
+    await admin.execute("set synchronous_commit = off")
+    for statement in LANES:
+        await admin.execute(statement.format(turns=turns))
+    for first in range(1, turns + 1, CHUNK_TURNS):
+        last = min(first + CHUNK_TURNS - 1, turns)
+        for statement in CHUNK:
+            await admin.execute(statement.format(turns=turns, first=first, last=last))
+    await admin.execute("vacuum (analyze)")
+    await admin.execute("checkpoint")
