@@ -29,6 +29,11 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--roles", default="api,deliver,sweep", type=_roles, help="what this process does"
     )
+    serve.add_argument(
+        "--deliver-paused",
+        action="store_true",
+        help="pause everything first, for all replicas: for a database restored from a backup",
+    )
     serve.set_defaults(run=_serve)
 
     demo = commands.add_parser(
@@ -43,6 +48,7 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from app.core import open_core
+    from app.engine.pause import pause
     from app.service import bind, check_database, run_service
     from app.telemetry import configure_logging
 
@@ -53,6 +59,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         with bind(settings.host, settings.port) as listener:
             async with open_core(settings, application_name="sinksweep") as core:
                 await check_database(core)
+                if arguments.deliver_paused:
+                    await pause(core.pool, "all", by="serve", reason="started with --deliver-paused")
                 await run_service(core, roles=arguments.roles, listener=listener)
 
     return run_to_the_end(work())

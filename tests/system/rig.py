@@ -45,25 +45,25 @@ class Rig:
         own = {"HOME": str(self.folder), "PYTHONPATH": str(ROOT)}
         return {**CHILD_ENVIRONMENT, **own, "DATABASE_URL": self.database_url}
 
-    async def serve(self, name: str, *, roles: str = "api,deliver,sweep") -> Service:
-        """Start a replica and wait until it is ready."""
-        (service,) = await self.serve_all({name: roles})
+    async def serve(self, name: str, *more: str, roles: str = "api,deliver,sweep") -> Service:
+        """Start a replica, with more arguments if wished, and wait until it is ready."""
+        (service,) = await self.serve_all({name: roles}, *more)
         return service
 
-    async def serve_all(self, roles: Mapping[str, str]) -> Sequence[Service]:
+    async def serve_all(self, roles: Mapping[str, str], *more: str) -> Sequence[Service]:
         """Start several replicas, by their names, and wait until all are ready."""
-        services = [self._service(name, roles=roles[name]) for name in roles]
+        services = [self._service(name, *more, roles=roles[name]) for name in roles]
         for service in services:
             await service.start()
         for service in services:
             await service.ready()
         return services
 
-    def _service(self, name: str, *, roles: str) -> Service:
+    def _service(self, name: str, *more: str, roles: str) -> Service:
         port = self._reserve_port()
         service = Service(
             name,
-            [sys.executable, "-m", "app", "serve", "--roles", roles, "--port", str(port)],
+            [sys.executable, "-m", "app", "serve", "--roles", roles, "--port", str(port), *more],
             self.environment,
             self.folder,
             url=f"http://127.0.0.1:{port}",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PATH = "canaryPATHd81k"
 HOST = "canary-host-77.invalid"
 SIGNING = "whsec_Y2FuYXJ5LXNpZ25pbmctc2VjcmV0LTEyMzQ1Njc4"
+SOME_PASSES = 3
 SAID = "canary-said-9z2"
 
 
@@ -29,6 +30,17 @@ async def _metrics(service: Service) -> dict[str, float]:
         for sample in family.samples:
             found[sample.name] = found.get(sample.name, 0.0) + sample.value
     return found
+
+
+async def _passes(service: Service) -> float:
+    """How often its delivery loop has looked for something to send."""
+    text = (await service.get("/metrics")).body.decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "sinksweep_loop_passes_total" and sample.labels["loop"] == "deliver"
+    )
 
 
 async def test_every_role_answers_for_itself_on_a_port_of_its_own(
@@ -83,3 +95,34 @@ secrets = ["file:{rig.folder}/secret"]
         assert (await _metrics(service))["sinksweep_wakeups_listening"] == 1
         assert (await _metrics(service))["process_open_fds"] > 0
     assert await faults(admin, receiver=receiver) == []
+
+
+async def test_a_restored_database_sends_nothing_until_somebody_has_looked(
+    rig: Rig, receiver: Receiver, admin: "Admin"
+) -> None:
+    rig.configure(configuration(receiver.url, poll_seconds=0.05))
+    before = await rig.serve("before", roles="api")
+    accepted = await before.post(
+        "/v1/inbound", {"queue": "support", "payload": 1}, idempotency_key="key-1"
+    )
+    claim = {"queue": "support", "agent": "a"}
+    (turn,) = (await before.post("/v1/turns/claim", claim)).json["turns"]
+    messages = [{"destination": "crm", "payload": "sealed before the backup"}]
+    sealed = {"lease_token": turn["lease_token"], "messages": messages}
+    assert (await before.post(f"/v1/turns/{turn['id']}/seal", sealed)).status == 200
+    await before.kill()
+
+    restored = await rig.serve("restored", "--deliver-paused")
+    other = await rig.serve("other")
+    await other.post("/v1/inbound", {"queue": "support", "payload": 2}, idempotency_key="key-2")
+    assert (await other.post("/v1/turns/claim", claim)).json["turns"] == []
+    for service in (restored, other):
+        async with asyncio.timeout(10):
+            while await _passes(service) < SOME_PASSES:
+                await asyncio.sleep(POLL_SECONDS)
+    assert await admin.fetchval("select count(*) from sink.outbox where attempts > 0") == 0
+    assert receiver.got == []
+    assert (await restored.post("/v1/resume", {})).status == 200
+    path = f"/v1/turns/{accepted.json['turn']}?wait=replied&timeout_seconds=20"
+    assert (await other.get(path)).json["state"] == "replied"
+    assert len(receiver.got) == 1
