@@ -13,13 +13,24 @@ from app.command import (
     keys,
     operations,
     outbox,
+    overviews,
     pauses,
     processes,
     turns,
 )
 from app.domain.errors import NotReady, SinksweepError
 
-FAMILIES = (processes, keys, turns, outbox, operations, pauses, erase, diagnosis)
+FAMILIES = (
+    processes,
+    keys,
+    turns,
+    outbox,
+    operations,
+    overviews,
+    pauses,
+    erase,
+    diagnosis,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

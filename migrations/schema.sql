@@ -429,7 +429,7 @@ CREATE UNIQUE INDEX standstill_now ON sink.standstill USING btree (destination, 
 
 CREATE INDEX tombstone_expiry ON sink.tombstone USING btree (expires_at);
 
-CREATE INDEX turn_held ON sink.turn USING btree (held_source, id) WHERE ((held_source IS NOT NULL) AND (state = 'scheduled'::text));
+CREATE INDEX turn_held ON sink.turn USING btree (held_source, created_at, id) WHERE ((held_source IS NOT NULL) AND (state = 'scheduled'::text));
 
 CREATE UNIQUE INDEX turn_lane_head ON sink.turn USING btree (queue, conversation) WHERE ((state = ANY (ARRAY['queued'::text, 'processing'::text])) AND (conversation IS NOT NULL));
 

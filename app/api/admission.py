@@ -48,7 +48,9 @@ class _Gate:
     added: int = 0
     tokens: int = 0
     tokens_until: float = 0.0
+    # Not asked again before the first; one more may pass from the second on.
     empty_until: float = 0.0
+    next_at: float = 0.0
     counting: asyncio.Lock = field(default_factory=asyncio.Lock)
     drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -141,8 +143,8 @@ class Admission:
                 given += _spend(gate, count - given)
                 if given < count:
                     gate.empty_until = now + min(lot.next_in_seconds, EMPTY_SECONDS_MAX)
-                    return given, lot.next_in_seconds
-        return given, max(0.0, gate.empty_until - time.monotonic())
+                    gate.next_at = now + lot.next_in_seconds
+        return given, max(0.0, gate.next_at - time.monotonic())
 
 
 def _spend(gate: _Gate, count: int) -> int:

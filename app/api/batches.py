@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from app.api.admission import Admitted
 from app.api.answers import json_answer
-from app.api.calls import Api, query_of
+from app.api.calls import Api
 from app.api.group_commits import DAY_SECONDS
 from app.api.inbound import KEY, SHAPE, accepted_answer, note_accepted, read_arrival
 from app.api.problems import Refusal, answer_error
@@ -47,7 +47,6 @@ class _Item:
 
 async def accept_batch(api: Api, request: Request, principal: Principal) -> Response:
     """Take many inbound. What is answered with a status of 2xx is committed."""
-    query_of(request)
     limits = api.core.settings.limits
     body = await api.body(request, bytes_max=max(limits.body_bytes_max, limits.batch_bytes_max))
     shape = {"items": Items(_ITEM, limits.batch_max, apart=True)}
@@ -73,7 +72,7 @@ def _read(
     key = values.get("idempotency_key")
     if key is None:
         raise Refusal("idempotency_key_missing", detail="The item needs an idempotency_key.")
-    if not isinstance(key, str) or KEY.fullmatch(key.encode("utf-8", "replace")) is None:
+    if not isinstance(key, str) or KEY.fullmatch(key) is None:
         raise InvalidContent(Problem(f"{pointer}/idempotency_key", "idempotency_key_invalid"))
     bytes_max = api.core.settings.limits.body_bytes_max
     if sum(map(_length, values.values())) > bytes_max:
@@ -134,10 +133,17 @@ async def _beyond(
 ) -> dict[int, Outcome]:
     """What a queue without room for all of these answers at once: what is known, and who comes too late."""
     known = await recall(api.core.pool, [item.arrival for item in items])
-    fresh = [item.position for item, found in zip(items, known, strict=True) if found is None]
-    refused: dict[int, Outcome] = dict.fromkeys(fresh[count:], refusal)
-    told = zip(items, known, strict=True)
-    return refused | {item.position: found for item, found in told if found is not None}
+    told = list(zip(items, known, strict=True))
+    # What comes twice in one batch needs room once.
+    fresh = dict.fromkeys(item.arrival.key for item, found in told if found is None)
+    late = frozenset(list(fresh)[count:])
+    outcomes: dict[int, Outcome] = {}
+    for item, found in told:
+        if found is not None:
+            outcomes[item.position] = found
+        elif item.arrival.key in late:
+            outcomes[item.position] = refusal
+    return outcomes
 
 
 async def _accept_run(api: Api, items: Sequence[_Item]) -> dict[int, Outcome]:

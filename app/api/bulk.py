@@ -40,12 +40,15 @@ _VERBS: Final[Mapping[str, Verb]] = {
     "cancel": "cancel",
     "redrive": "redrive",
     "resolve": "resolve",
+    "resend": "resend",
 }
 _FILTERS: Final[Mapping[Kind, frozenset[str]]] = {
     "turn": frozenset(
         {"all", "state", "queue", "conversation", "reason", "created_after", "created_before"}
     ),
-    "message": frozenset({"all", "state", "queue", "destination", "reason"}),
+    "message": frozenset(
+        {"all", "state", "queue", "destination", "reason", "delivered_after", "delivered_before"}
+    ),
 }
 _STATES: Final[Mapping[Kind, frozenset[str]]] = {
     "turn": frozenset(TurnState),
@@ -59,12 +62,11 @@ async def bulk_turns(api: Api, request: Request, principal: Principal) -> Respon
 
 
 async def bulk_messages(api: Api, request: Request, principal: Principal) -> Response:
-    """Cancel, redrive or resolve every message that matches."""
+    """Cancel, redrive, resolve or resend every message that matches."""
     return await _bulk(api, request, principal, kind="message")
 
 
 async def _bulk(api: Api, request: Request, principal: Principal, *, kind: Kind) -> Response:
-    query_of(request)
     fields = Fields(parse_envelope(await api.body(request), _BODY))
     dry_run = fields.flag("dry_run")
     order = _read_order(fields, kind, principal)
@@ -98,6 +100,8 @@ def _read_order(fields: Fields, kind: Kind, principal: Principal) -> Order:
     for name in asked:
         if name not in _FILTERS[kind]:
             chosen.refuse(name[:255].encode("utf-8", "replace").decode(), "unknown_field")
+        elif name.startswith("delivered_") and verb != "resend":
+            chosen.refuse(name, "unknown_field", "only resend is about what was delivered")
     if not chosen.flag("all") and not asked.keys() - {"all"} and not fields.problems:
         fields.refuse("filter", "filter_missing")
     queue = chosen.name("queue")
@@ -109,6 +113,8 @@ def _read_order(fields: Fields, kind: Kind, principal: Principal) -> Order:
         reason=chosen.text("reason", bytes_max=REASON_BYTES_MAX),
         created_after=moment(chosen, "created_after", asked.get("created_after")),
         created_before=moment(chosen, "created_before", asked.get("created_before")),
+        delivered_after=moment(chosen, "delivered_after", asked.get("delivered_after")),
+        delivered_before=moment(chosen, "delivered_before", asked.get("delivered_before")),
     )
     return Order(kind=kind, verb=verb, wanted=wanted, asked=asked, outcome=outcome, reason=reason)
 
@@ -162,7 +168,6 @@ def _states(fields: Fields, kind: Kind, verb: Verb) -> tuple[str, ...]:
 
 async def show_operation(api: Api, request: Request, principal: Principal) -> Response:
     """How far an operation is."""
-    query_of(request)
     return json_answer(_fields(await _visible(api, request, principal)))
 
 

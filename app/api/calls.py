@@ -123,6 +123,9 @@ def endpoint_of(call: Call, api: Api) -> Callable[[Request], Coroutine[Any, Any,
         try:
             began = time.monotonic()
             principal = await _authorized(api, request, call.scopes)
+            if call.scopes and request.scope["query_string"]:
+                # What is misspelt, or stands where a body should, must not be done without.
+                query_of(request, *call.query)
             response = await _answered(call, api, request, principal)
             if call.method == "GET" and time.monotonic() - began > KNOWN_SECONDS:
                 # A key that was revoked while its call waited is told nothing any more.

@@ -33,7 +33,7 @@ REQUEST_CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "conversation_sending": Code(409, "Something of it is being sent right now: try again."),
         "not_resendable": Code(409, "It was not delivered: there is nothing to repeat."),
         "not_resolvable": Code(409, "Its outcome is not unknown."),
-        "purged": Code(410, "It ended, and was removed after its time."),
+        "purged": Code(410, "It ended, and was removed: its time was over, or it was erased."),
         "body_too_large": Code(413, "The body is larger than this call takes."),
         "content_encoding_unsupported": Code(415, "Bodies are taken without a content encoding."),
         "content_type_unsupported": Code(415, "The body must be application/json in UTF-8."),

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer
-from app.api.calls import Api, query_of
+from app.api.calls import Api
 from app.api.fields import Fields
 from app.api.inbound import DEFAULT_QUEUE
 from app.api.problems import Refusal
@@ -16,6 +16,7 @@ from app.core import retention_windows
 from app.domain.json_text import Kind, parse_envelope
 from app.engine.erase import Conversation, Erased, StillLive, erase
 from app.engine.keys import Principal
+from app.engine.operation import queue_is_known
 from app.engine.purge import FIRST
 from app.engine.wake import OUTBOX, queue_topic
 
@@ -33,15 +34,16 @@ log = logging.getLogger(__name__)
 
 async def erase_conversation(api: Api, request: Request, principal: Principal) -> Response:
     """Remove what a conversation said and was told. What has not ended is cancelled before, if that is wished."""
-    query_of(request)
     fields = Fields(parse_envelope(await api.body(request), _SHAPE))
-    queue = fields.string("queue")
-    queue = DEFAULT_QUEUE if queue is None else queue
-    if not principal.sees(queue):
-        fields.refuse("queue", "queue_unknown")
+    queue = fields.name("queue") or DEFAULT_QUEUE
     name = fields.name("conversation", code="conversation_invalid", required=True)
     cancel = fields.flag("cancel")
     after = _after(fields)
+    fields.check()
+    # A misspelt one must not look like one whose conversation is gone.
+    known = queue in api.core.settings.queues or await queue_is_known(api.core.pool, queue)
+    if not (known and principal.sees(queue)):
+        fields.refuse("queue", "queue_unknown")
     fields.check()
     settings = api.core.settings.queues.get(queue)
     conversation = Conversation(
@@ -81,11 +83,16 @@ def _after(fields: Fields) -> UUID:
         return FIRST
 
 
+def _cursor(after: UUID) -> str | None:
+    """Where it goes on: by the whole millisecond, since what stands there may be another queue's."""
+    return None if after == FIRST else str(UUID(int=after.int >> 80 << 80))
+
+
 def _fields(erased: Erased) -> dict[str, object]:
     counts = erased.counts
     return {
         "done": erased.is_done,
-        "next_cursor": None if erased.after == FIRST else str(erased.after),
+        "next_cursor": _cursor(erased.after),
         "turns": counts["turn"],
         "inbound": counts["inbound"],
         "attempts": counts["attempt"],

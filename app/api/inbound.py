@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +31,7 @@ PRIORITY_MAX: Final = 100
 JOINED_MAX: Final = 100
 DEFAULT_QUEUE: Final = "default"
 
-KEY: Final = re.compile(rb"[!-~]{1,255}")
+KEY: Final = re.compile(r"[!-~]{1,255}")
 SHAPE: Final = {
     "queue": Kind.VALUE,
     "conversation": Kind.VALUE,
@@ -107,9 +107,10 @@ def idempotency_key(request: Request) -> str:
     values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
     if not values:
         raise Refusal("idempotency_key_missing")
-    if len(values) > 1 or KEY.fullmatch(values[0]) is None:
+    key: str = values[0].decode("latin-1")
+    if len(values) > 1 or KEY.fullmatch(key) is None:
         raise InvalidContent(Problem("", "idempotency_key_invalid"))
-    return cast("bytes", values[0]).decode()
+    return key
 
 
 def read_arrival(

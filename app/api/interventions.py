@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer
-from app.api.calls import Api, path_id, query_of
+from app.api.calls import Api, path_id
 from app.api.fields import Fields
 from app.api.problems import Refusal
 from app.domain.errors import InvalidContent, Problem
@@ -79,7 +79,6 @@ async def resend_message(api: Api, request: Request, principal: Principal) -> Re
 
 async def resolve_message(api: Api, request: Request, principal: Principal) -> Response:
     """Note what somebody found who looked where an unknown message went."""
-    query_of(request)
     state = _read_state(await api.body(request))
     message, place = await _message(api, request, principal)
     (outcome,) = await resolve_messages(api.core.pool, [message], state=state, by=principal.key_id)
@@ -105,7 +104,6 @@ def _read_state(body: bytes) -> Literal["delivered", "cancelled"]:
 
 async def read_nothing(api: Api, request: Request) -> None:
     """These calls have no parameters: an empty body is an empty object, and any field is unknown."""
-    query_of(request)
     # Clients name some type for a body that they do not send: then there is nothing to have one.
     sent = request.headers.get("content-length", "0") != "0"
     if sent or "transfer-encoding" in request.headers:

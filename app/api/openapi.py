@@ -15,7 +15,7 @@ from app.domain.lifecycle import TurnState
 
 _REF: Final = "#/components/schemas/{model}"
 _INTEGERS: Final = frozenset({"cursor", "limit"})
-_EVERYWHERE: Final = (
+EVERYWHERE: Final = (
     "unauthorized",
     "scope_missing",
     "request_timeout",
@@ -103,7 +103,7 @@ def _responses(call: Call) -> Document:
     for status, model in call.answers.items():
         content = {"content": _json(model)} if model else {}
         responses[str(status)] = {"description": call.summary, **content}
-    codes = [*call.codes, *(_EVERYWHERE if call.scopes else ())]
+    codes = [*call.codes, *(EVERYWHERE if call.scopes else ())]
     if call.may_be_purged:
         codes.append("purged")
     for status in sorted({REQUEST_CODES[code].status for code in codes}):

@@ -83,13 +83,18 @@ class TurnFilter(Request):
 
 
 class MessageFilter(Request):
-    """Which messages: of all these, or with `all` every one. Without `state` all that the verb does something to."""
+    """Which messages: of all these, or with `all` every one. Without `state` all that the verb does something to.
+
+    Times are for resend alone.
+    """
 
     all: bool = False
     state: MessageState | list[MessageState] | None = None
     queue: Name | None = None
     destination: Name | None = None
     reason: str | None = None
+    delivered_after: Time | None = None
+    delivered_before: Time | None = None
 
 
 class BulkTurns(Request):
@@ -104,7 +109,7 @@ class BulkTurns(Request):
 class BulkMessages(Request):
     """A verb over every message that matches now; `outcome` is what resolve says. With `dry_run` they are counted."""
 
-    verb: Literal["cancel", "redrive", "resolve"]
+    verb: Literal["cancel", "redrive", "resolve", "resend"]
     filter: MessageFilter
     outcome: Literal["delivered", "cancelled"] | None = None
     dry_run: bool = False
@@ -124,7 +129,7 @@ class Operation(BaseModel):
 
     id: str
     kind: Literal["turn", "message"]
-    verb: Literal["cancel", "redrive", "resolve"]
+    verb: Literal["cancel", "redrive", "resolve", "resend"]
     outcome: Literal["delivered", "cancelled"] | None
     filter: dict[str, Any]
     reason: str | None

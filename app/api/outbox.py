@@ -36,7 +36,6 @@ _CURSOR: Final = re.compile(r"([0-9]{1,17})\.([!-~]{1,255})")
 
 async def show_message(api: Api, request: Request, principal: Principal) -> Response:
     """One message with its body, and every attempt at it."""
-    query_of(request)
     detail = await find_message(api.core.pool, path_id(request, MESSAGE_PREFIX))
     if detail is None or not principal.sees(detail.message.queue):
         raise Refusal("not_found")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer, rfc3339
-from app.api.calls import Api, query_of
+from app.api.calls import Api
 from app.api.pauses import pause_fields
 from app.core import Core
 from app.domain.model import API_SOURCE
@@ -40,15 +40,16 @@ _DESTINATION_FIELDS: Final = (
     "age_seconds_max",
     "timeout_seconds",
     "concurrency_max",
+    "rate_per_second",
+    "key_ttl_seconds",
     "on_unknown",
 )
 
 _Pauses = Mapping[tuple[str, str], Pause]
 
 
-async def list_queues(api: Api, request: Request, principal: Principal) -> Response:
+async def list_queues(api: Api, _request: Request, principal: Principal) -> Response:
     """The queues that the key sees."""
-    query_of(request)
     core = api.core
     pauses = await find_pauses(core.pool)
     known = await _names(core, "queue", pauses)
@@ -69,9 +70,8 @@ async def list_queues(api: Api, request: Request, principal: Principal) -> Respo
     return _list(items, pauses)
 
 
-async def list_sources(api: Api, request: Request, principal: Principal) -> Response:
+async def list_sources(api: Api, _request: Request, principal: Principal) -> Response:
     """The sources. A key that is bound to queues does not see what they hold up for all."""
-    query_of(request)
     core = api.core
     pauses = await find_pauses(core.pool)
     bound = principal.queues is not None
@@ -90,9 +90,8 @@ async def list_sources(api: Api, request: Request, principal: Principal) -> Resp
     return _list(items, pauses)
 
 
-async def list_destinations(api: Api, request: Request, principal: Principal) -> Response:
+async def list_destinations(api: Api, _request: Request, principal: Principal) -> Response:
     """The destinations. A key that is bound to queues sees those they may use, without the load of all."""
-    query_of(request)
     core = api.core
     pauses = await find_pauses(core.pool)
     bound = principal.queues is not None

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer, rfc3339
-from app.api.calls import Api, query_of
+from app.api.calls import Api
 from app.api.fields import Fields
 from app.api.problems import Refusal
 from app.domain.json_text import Kind, parse_envelope
@@ -91,7 +91,6 @@ async def _resume(api: Api, request: Request, principal: Principal, kind: Paused
 
 async def _read_reason(api: Api, request: Request) -> str | None:
     """The body may be left out."""
-    query_of(request)
     sent = request.headers.get("content-length", "0") != "0"
     body = b""
     if sent or "transfer-encoding" in request.headers:
@@ -104,21 +103,20 @@ async def _read_reason(api: Api, request: Request) -> str | None:
 
 async def _name(api: Api, request: Request, principal: Principal, kind: Paused) -> str:
     """Whose pause it is: something that is configured, that rows name, or that is paused, and that the key sees."""
+    if kind != "queue" and principal.queues is not None:
+        # Whether there is such a thing is not told: it may be another queue's alone.
+        raise Refusal("scope_missing", detail=_SHARED)
     if kind == "all":
-        if principal.queues is not None:
-            raise Refusal("scope_missing", detail=_SHARED)
         return EVERYTHING
     name: str = request.path_params["name"]
     if kind == "queue" and not principal.sees(name):
         raise Refusal("not_found")
     known = name in api.core.configured[kind]
-    if not known and principal.queues is None:
+    if not known:
         known = name in (await names_in_use(api.core.pool))[kind]
         known = known or (kind, name) in await find_pauses(api.core.pool)
     if not known:
         raise Refusal("not_found")
-    if kind != "queue" and principal.queues is not None:
-        raise Refusal("scope_missing", detail=_SHARED)
     return name
 
 

@@ -73,7 +73,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ANYBODY_OF_THE_QUEUE,
         summary="The bytes of one inbound.",
         answers={200: None},
-        codes=("not_found",),
+        codes=("not_found", "invalid_content"),
     ),
     Call(
         method="POST",

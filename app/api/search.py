@@ -99,7 +99,7 @@ def read_limit(query: Mapping[str, str]) -> int:
 
 def _key(fields: Fields) -> str | None:
     key = fields.string("key")
-    if key is not None and KEY.fullmatch(key.encode("utf-8", "replace")) is None:
+    if key is not None and KEY.fullmatch(key) is None:
         fields.refuse("key", "idempotency_key_invalid")
         return None
     return key

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SECONDS_MAX: Final = 60.0
 ITEMS_DEFAULT: Final = 50
+SAID: Final = "{id} is {state}."
 
 
 def positive(text: str) -> int:
@@ -67,6 +68,7 @@ async def for_each(
     path: str,
     *,
     body: Mapping[str, object] | None = None,
+    said: str = SAID,
 ) -> int:
     """Post to `path` for every id that was given. One that is refused keeps no other."""
     status = 0
@@ -80,7 +82,7 @@ async def for_each(
             continue
         done.append(answer)
         if not arguments.json:
-            print(f"{id_} is {answer['state']}.")
+            print(said.format(id=id_, state=answer["state"]))
     if arguments.json:
         print_json({"items": done})
     return status

@@ -2,9 +2,10 @@
 
 import argparse
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Final
 
-from app.command import EXIT_FAILED
+from app.command import EXIT_FAILED, EXIT_USAGE
 from app.command.asking import asking
 from app.command.printing import print_fields, print_json
 from app.command.remote import Document, Remote
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from app.command import Commands
 
 POLL_SECONDS: Final = 1.0
+
+_FILTERS: Final = {
+    "queue": "of this queue",
+    "conversation": "of this conversation",
+    "destination": "to this destination",
+    "created_after": "accepted at this time or later, as 2026-05-04T10:00:00Z",
+    "created_before": "accepted before this time",
+    "delivered_after": "of resend: confirmed at this time or later, as 2026-05-04T10:00:00Z",
+    "delivered_before": "of resend: confirmed before this time",
+}
 
 
 def add_bulk(
@@ -28,9 +39,13 @@ def add_bulk(
         "bulk", parents=[parent], help="a verb over everything that matches, as an operation"
     )
     bulk.add_argument("bulk_verb", metavar="VERB", choices=known, help=", ".join(known))
-    bulk.add_argument("--state", action="append", help="repeatable; none: all that the verb is for")
+    bulk.add_argument(
+        "--state",
+        action="append",
+        help="one, or several with commas between them; without it all that the verb is for",
+    )
     for name in filters:
-        bulk.add_argument(f"--{name.replace('_', '-')}", dest=name, help="only what has this")
+        bulk.add_argument(f"--{name.replace('_', '-')}", dest=name, help=_FILTERS[name])
     bulk.add_argument("--with-reason", help="only what failed or ended with this reason")
     bulk.add_argument("--everything", action="store_true", help="without any of these filters")
     if "resolve" in known:
@@ -44,21 +59,30 @@ def add_bulk(
 
 
 async def _bulk(remote: Remote, arguments: argparse.Namespace) -> int:
+    outcome = getattr(arguments, "outcome", None)
+    if arguments.bulk_verb == "resolve" and outcome is None:
+        print("sinksweep: resolve needs --as delivered or --as cancelled", file=sys.stderr)
+        return EXIT_USAGE
     chosen: dict[str, object] = {
         name: getattr(arguments, name)
-        for name in ("state", *arguments.filters)
+        for name in arguments.filters
         if getattr(arguments, name) is not None
     }
+    if arguments.state is not None:
+        chosen["state"] = [state for given in arguments.state for state in given.split(",")]
     if arguments.with_reason is not None:
         chosen["reason"] = arguments.with_reason
     if arguments.everything:
         chosen["all"] = True
+    if not chosen:
+        print("sinksweep: what? Give a filter, or --everything", file=sys.stderr)
+        return EXIT_USAGE
     body = {
         "verb": arguments.bulk_verb,
         "filter": chosen,
         "dry_run": arguments.dry_run,
         "reason": arguments.reason,
-        "outcome": getattr(arguments, "outcome", None),
+        "outcome": outcome,
     }
     answer = await remote.post(
         arguments.path, {name: value for name, value in body.items() if value is not None}

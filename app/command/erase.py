@@ -1,6 +1,7 @@
 """Erase from the command line: a conversation is forgotten, however many calls it takes."""
 
 import argparse
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 # Thousands of turns each: what takes more is called again by hand.
 CALLS_MAX: Final = 10_000
+REST_SECONDS: Final = 0.1
 KINDS: Final = ("turns", "inbound", "attempts", "messages", "events", "loopback")
 
 
@@ -43,9 +45,14 @@ async def _erase(remote: Remote, arguments: argparse.Namespace) -> int:
         if done:
             break
         body["cursor"] = answer["next_cursor"]
+        if not any(answer[kind] for kind in KINDS):
+            # It waits for something.
+            await asyncio.sleep(REST_SECONDS)
     if arguments.json:
         print_json({"done": done, **counts})
     else:
+        if done and not any(counts.values()):
+            print("sinksweep: nothing was found under this name", file=sys.stderr)
         print("Erased: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()) + ".")
     if not done:
         print("sinksweep: there is more; call again", file=sys.stderr)

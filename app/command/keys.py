@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from app.command import read_settings, run_to_the_end
+from app.command.printing import print_table
 from app.domain.errors import SinksweepError
 from app.domain.scopes import SCOPES
 
@@ -59,8 +60,8 @@ def _keys(arguments: argparse.Namespace) -> int:
                     )
                     print(key)
                 case "list":
-                    for view in await keys.list_keys(pool):
-                        print(_key_line(view))
+                    heads = ("id", "state", "scopes", "queues", "name")
+                    print_table([_row(view) for view in await keys.list_keys(pool)], heads=heads)
                 case "revoke":
                     if not await keys.revoke_key(pool, arguments.id):
                         message = f"there is no key {arguments.id}"
@@ -72,12 +73,12 @@ def _keys(arguments: argparse.Namespace) -> int:
     return run_to_the_end(work())
 
 
-def _key_line(view: "KeyView") -> str:
+def _row(view: "KeyView") -> list[str]:
     state = "revoked" if view.revoked_at else "active"
     if view.expires_at and not view.revoked_at:
         state = f"until {view.expires_at:%Y-%m-%dT%H:%M:%SZ}"
     queues = ",".join(view.queues) if view.queues else "every queue"
-    return f"{view.id}  {state}  {','.join(view.scopes)}  {queues}  {view.name}"
+    return [view.id, state, ",".join(view.scopes), queues, view.name]
 
 
 def _days(text: str) -> float:

@@ -39,7 +39,8 @@ async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"items": found, "more": more})
         return 0
-    names = ("id", "state", "verb", "kind", "found", "changed", "failed", "created_at", "reason")
+    counts = ("found", "changed", "refused", "failed")
+    names = ("id", "state", "verb", "kind", *counts, "created_at", "reason")
     print_table([[operation[name] for name in names] for operation in found], heads=names)
     print_more(more, len(found))
     return 0

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.command.asking import (
     ITEMS_DEFAULT,
+    SAID,
     Work,
     asking,
     for_each,
@@ -60,8 +61,8 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
         verbs,
         parent,
         path="/v1/outbox/bulk",
-        known=("cancel", "redrive", "resolve"),
-        filters=("queue", "destination"),
+        known=("cancel", "redrive", "resolve", "resend"),
+        filters=("queue", "destination", "delivered_after", "delivered_before"),
     )
 
 
@@ -87,13 +88,19 @@ async def _show(remote: Remote, arguments: argparse.Namespace) -> int:
     if message["attempt_log"]:
         print()
         names = ("attempt", "started_at", "ended_at", "state", "status", "reason", "receipt")
-        print_table([[one[name] for name in names] for one in message["attempt_log"]], heads=names)
+        rows = [
+            [*(one[name] for name in names), "yes" if one["resend"] else None]
+            for one in message["attempt_log"]
+        ]
+        print_table(rows, heads=(*names, "resend"))
     return 0
 
 
 def _posting(verb: str) -> Work:
     async def work(remote: Remote, arguments: argparse.Namespace) -> int:
-        return await for_each(remote, arguments, f"/v1/outbox/{{id}}/{verb}")
+        # What is sent once more stays delivered.
+        said = "{id} will be sent once more." if verb == "resend" else SAID
+        return await for_each(remote, arguments, f"/v1/outbox/{{id}}/{verb}", said=said)
 
     return work
 

@@ -40,5 +40,6 @@ async def _change(remote: Remote, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(answer)
     else:
-        print(f"{what} {'is paused' if answer['paused'] else 'goes on'}.")
+        rest = "; what was paused by itself stays paused" if arguments.all else ""
+        print(f"{what} is paused." if answer["paused"] else f"{what} goes on{rest}.")
     return 0

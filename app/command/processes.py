@@ -27,7 +27,10 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
         "serve", parents=[common, listening], help="one of any number of replicas"
     )
     serve.add_argument(
-        "--roles", default="api,deliver,sweep", type=_roles, help="what this process does"
+        "--roles",
+        default="api,deliver,sweep",
+        type=_roles,
+        help="what this process does, with commas between: api, deliver, sweep; without it all",
     )
     serve.add_argument(
         "--deliver-paused",
@@ -60,7 +63,9 @@ def _serve(arguments: argparse.Namespace) -> int:
             async with open_core(settings, application_name="sinksweep") as core:
                 await check_database(core)
                 if arguments.deliver_paused:
-                    await pause(core.pool, "all", by="serve", reason="started with --deliver-paused")
+                    await pause(
+                        core.pool, "all", by="serve", reason="started with --deliver-paused"
+                    )
                 await run_service(core, roles=arguments.roles, listener=listener)
 
     return run_to_the_end(work())

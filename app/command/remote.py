@@ -112,5 +112,9 @@ def _said(status: int, problem: Mapping[str, Any]) -> str:
         for one in problem.get("errors") or ()
         if isinstance(one, dict) and one.get("pointer")
     ]
-    parts = [str(detail), *(f"It is {state}." for state in now), *wrong]
+    # Of a single problem the detail is the same words without their place.
+    said = [] if len(wrong) == 1 else [str(detail)]
+    parts = [*said, *(f"It is {state}." for state in now), *wrong]
+    if code == "purged" and problem.get("state"):
+        parts.append(f"It was {problem['state']}.")
     return f"{' '.join(parts)} ({status} {code})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, query_of, quoted
 from app.command.bulk import add_bulk
 from app.command.printing import print_fields, print_json, print_more, print_table
-from app.command.remote import Remote
+from app.command.remote import Document, Remote
 
 if TYPE_CHECKING:
     from app.command import Commands
@@ -75,13 +75,20 @@ async def _show(remote: Remote, arguments: argparse.Namespace) -> int:
     print_fields(turn)
     if turn.get("messages"):
         print()
-        names = ("id", "destination", "state", "attempts", "next_attempt_at", "reason", "receipt")
+        waits = ("next_attempt_at", "blocked_by")
+        names = ("id", "destination", "state", "attempts", *waits, "reason")
         print_table([[one[name] for name in names] for one in turn["messages"]], heads=names)
     if arguments.events:
         print()
         names = ("at", "verb", "from", "to", "attempt", "message", "reason")
-        print_table([[one[name] for name in names] for one in turn["events"]], heads=names)
+        rows = [[*(one[name] for name in names), _who(one["detail"])] for one in turn["events"]]
+        print_table(rows, heads=(*names, "who"))
     return 0
+
+
+def _who(detail: Document) -> object:
+    """The agent that claimed, or the key of the person who did it."""
+    return detail.get("agent") or detail.get("by")
 
 
 async def _cancel(remote: Remote, arguments: argparse.Namespace) -> int:

@@ -47,14 +47,14 @@ async def check_breakers(patient: Patient) -> list[Finding]:
     for one in await find_breakers(patient.service):
         why = f" ({shown(one.reason)})" if one.reason else ""
         if one.state == "disabled":
-            text = (
-                f"The destination {shown(one.name)} is disabled for {span(one.open_seconds)}{why}."
+            text = f"The destination {shown(one.name)} has been disabled for {span(one.open_seconds)}{why}."
+            advice = (
+                "It answered 410. Correct it, then `sinksweep resume --destination` with its name."
             )
-            findings.append(
-                warning(text, "It said that it is gone. Correct it, then resume the destination.")
-            )
+            findings.append(warning(text, advice))
         else:
-            text = f"The breaker of the destination {shown(one.name)} is {one.state} for {span(one.open_seconds)}{why}."
+            how = f"{one.state}, for {span(one.open_seconds)} now{why}"
+            text = f"The breaker of the destination {shown(one.name)} is {how}."
             findings.append(
                 warning(text, "Its messages wait and it is probed: look at the receiver.")
             )
@@ -68,7 +68,9 @@ async def check_pauses(patient: Patient) -> list[Finding]:
         what = "Everything" if one.kind == "all" else f"The {one.kind} {shown(one.name)}"
         since = f"{one.at:%Y-%m-%dT%H:%M:%SZ}"
         text = f"{what} is paused since {since}."
-        findings.append(warning(text, "Resume it when its reason is over."))
+        options = "--all" if one.kind == "all" else f"--{one.kind} {shown(one.name)}"
+        advice = f"When its reason is over: `sinksweep resume {options}`."
+        findings.append(warning(text, advice))
     return findings or [good("Nothing is paused.")]
 
 
@@ -145,7 +147,7 @@ async def check_dead(patient: Patient) -> list[Finding]:
         warning(
             f"Messages for the destination {name} that are {state}: "
             f"{count if count < COUNT_MAX else f'{COUNT_MAX} or more'}.",
-            "Look at them (GET /v1/outbox?state=...), then redrive, resolve or cancel them.",
+            f"`sinksweep outbox list --state {state} --destination {name}`, then redrive, resolve or cancel them.",
         )
         for name, state, count in counted
         if count

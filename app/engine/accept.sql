@@ -13,7 +13,7 @@ with held as (
         or (
             select true from sink.turn as h
             where h.held_source = given.source and h.state = 'scheduled'
-            order by h.held_source, h.id limit 1
+            order by h.held_source, h.created_at, h.id limit 1
         )
 ),
 

@@ -11,7 +11,7 @@ with item as (
 ),
 
 held as materialized (
-    select d.name, d.breaker, d.failures, d.openings
+    select d.name, d.breaker, d.failures, d.openings, d.opened_at
     from item
     inner join sink.destination as d on d.name = item.destination
     order by d.name
@@ -23,6 +23,7 @@ counted as (
         item.*,
         held.breaker as was,
         held.openings,
+        held.opened_at,
         case when item.worked then item.failures else held.failures + item.failures end as in_vain
     from held
     inner join item on item.destination = held.name
@@ -33,7 +34,7 @@ judged as (
         counted.*,
         case
             when was = 'disabled' or shut = 'gone' then 'disabled'
-            when shut = 'unauthorized' or in_vain >= failures_max then 'open'
+            when shut = 'unauthorized' or (failures > 0 and in_vain >= failures_max) then 'open'
             when was in ('open', 'probing') and not worked then 'open'
             else 'closed'
         end as breaker
@@ -91,16 +92,16 @@ began as (
     insert into sink.standstill (destination, cause, began_at)
     select destination, 'breaker', sink.now() from decided
     where was = 'closed' and breaker <> 'closed'
-    on conflict do nothing
+    -- Opened again within one tick of the clock.
+    on conflict (destination, cause, began_at) do update set ended_at = null
 ),
 
+-- It may have begun behind this snapshot, by whoever held the destination before. An upsert sees it all the same.
 over as (
-    update sink.standstill as s
-    set ended_at = greatest(sink.now(), s.began_at)
-    from decided
-    where
-        decided.was <> 'closed' and decided.breaker = 'closed'
-        and s.destination = decided.destination and s.cause = 'breaker' and s.ended_at is null
+    insert into sink.standstill (destination, cause, began_at, ended_at)
+    select destination, 'breaker', opened_at, greatest(sink.now(), opened_at) from decided
+    where was <> 'closed' and breaker = 'closed'
+    on conflict (destination, cause, began_at) do update set ended_at = excluded.ended_at
 )
 
 select
@@ -113,7 +114,7 @@ where decided.was <> decided.breaker or decided.opens;
 -- name: close_breaker
 -- Somebody wants it sent to again, whatever it said: at once, and as if nothing had failed.
 with held as materialized (
-    select d.name
+    select d.name, d.opened_at
     from sink.destination as d
     where
         d.name = :destination
@@ -131,10 +132,12 @@ closed as (
     returning d.name
 ),
 
+-- As when an attempt closes it.
 over as (
-    update sink.standstill as s
-    set ended_at = greatest(sink.now(), s.began_at)
-    where s.destination = :destination and s.cause = 'breaker' and s.ended_at is null
+    insert into sink.standstill (destination, cause, began_at, ended_at)
+    select name, 'breaker', opened_at, greatest(sink.now(), opened_at) from held
+    where opened_at is not null
+    on conflict (destination, cause, began_at) do update set ended_at = excluded.ended_at
 )
 
 select name from closed;

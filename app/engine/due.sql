@@ -7,8 +7,9 @@ order by due_at, id
 limit :turns_max;
 
 -- name: find_held
--- Turns that a source held up which is no longer paused, in the order of their ids. Sources are walked one by one, so
--- that any number held by one that is still paused costs nothing. One with a time of its own to come has that.
+-- Turns that a source held up which is no longer paused, in the order in which they were accepted: ids are made by the
+-- clocks of replicas. Sources are walked one by one, so that any number held by one that is still paused costs nothing.
+-- One with a time of its own to come has that.
 with recursive holding (source) as (
     (
         select t.held_source from sink.turn as t
@@ -28,12 +29,12 @@ with recursive holding (source) as (
 select found.id, found.queue, coalesce(found.ages_from > sink.now(), false) as has_time
 from holding
 cross join lateral (
-    select t.id, t.queue, t.ages_from from sink.turn as t
+    select t.id, t.queue, t.created_at, t.ages_from from sink.turn as t
     where t.held_source is not null and t.held_source = holding.source and t.state = 'scheduled'
-    order by t.held_source, t.id limit :turns_max
+    order by t.held_source, t.created_at, t.id limit :turns_max
 ) as found
 where not exists (select from sink.pause as p where p.kind = 'source' and p.name = holding.source)
-order by found.id
+order by found.created_at, found.id
 limit :turns_max;
 
 -- name: keep_times
@@ -63,7 +64,7 @@ on conflict (queue, conversation) do update set tail = l.tail + excluded.tail;
 
 -- name: make_due
 -- Scheduled turns become queued, or wait behind the holder of their lane. Those of one lane keep the order of their
--- times. The caller has locked the lanes in an earlier statement.
+-- times, at one time that in which they were accepted. The caller has locked the lanes in an earlier statement.
 with chosen as materialized (
     select id from sink.turn
     where id = any(:turns) and state = 'scheduled'
@@ -80,7 +81,7 @@ entering as (
     from chosen
     inner join sink.turn as t using (id)
     left join sink.lane as l on l.queue = t.queue and l.conversation = t.conversation
-    window lane as (partition by t.queue, t.conversation order by t.due_at, t.id)
+    window lane as (partition by t.queue, t.conversation order by t.due_at, t.created_at, t.id)
 ),
 
 lane as (

@@ -101,8 +101,10 @@ async def erase(
             return Erased(counts, is_done=False, after=after)
     if reached is not None:
         return Erased(counts, is_done=False, after=reached)
-    counts["loopback"] += await _forget(pool, conversation)
-    return Erased(counts, is_done=True, after=FIRST)
+    received, running = await _forget(pool, conversation)
+    counts["loopback"] += received
+    # An operation over many that still runs needs the name that it looks for.
+    return Erased(counts, is_done=not running, after=FIRST)
 
 
 async def _ended(
@@ -115,10 +117,19 @@ async def _ended(
         waiting = [row["id"] for row in live if not row["is_sending"]]
         if not waiting or not cancel:
             break
-        await cancel_turns(pool, [row["id"] for row in live], by=by)
+        turns = [row["id"] for row in live]
+        await cancel_turns(pool, turns, by=by)
+        await _drop_resends(pool, turns, by=by)
     if not live:
         return None
     return StillLive(len(live), sum(row["is_sending"] for row in live))
+
+
+async def _drop_resends(pool: "Pool", turns: Sequence[UUID], *, by: str) -> None:
+    async def work(connection: "Link") -> None:
+        await SQL["drop_resends"].run(connection, turns=list(turns), by=by)
+
+    await transact(pool, work, explicit=False)
 
 
 async def _turns_of(pool: "Pool", conversation: Conversation) -> list[UUID]:
@@ -144,17 +155,20 @@ async def _bury(pool: "Pool", turns: Sequence[UUID], *, windows: Windows) -> Cou
     return await transact(pool, work)
 
 
-async def _forget(pool: "Pool", conversation: Conversation) -> int:
-    """The name goes from where it stands by itself; returns how many copies the loopback channel had left."""
+async def _forget(pool: "Pool", conversation: Conversation) -> tuple[int, int]:
+    """The name goes from where it stands by itself.
 
-    async def work(connection: "Link") -> int:
+    Returns how many copies the loopback channel had left, and how many operations that run keep the name.
+    """
+
+    async def work(connection: "Link") -> tuple[int, int]:
         names = conversation.names
         await drop_lanes(connection, await SQL["hold_lane_of"].rows(connection, **names))
         held = await SQL["hold_delivery_lanes_of"].rows(connection, **names)
         await drop_delivery_lanes(connection, held)
-        await SQL["erase_filters"].run(connection, **names)
-        (row,) = await SQL["erase_loopback"].rows(connection, **names)
-        return int(row["rows"])
+        (running,) = await SQL["erase_filters"].rows(connection, **names)
+        (received,) = await SQL["erase_loopback"].rows(connection, **names)
+        return int(received["rows"]), int(running["rows"])
 
     return await transact(pool, work)
 

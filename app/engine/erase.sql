@@ -13,7 +13,7 @@ with concerned as (
 select
     t.id,
     exists (select from sink.outbox as o where o.turn = t.id and o.state = 'sending')
-    or exists (select from sink.resend as r where r.turn = t.id) as is_sending
+    or exists (select from sink.resend as r where r.turn = t.id and r.attempt_id is not null) as is_sending
 from concerned
 inner join sink.turn as t on t.id = concerned.turn
 where
@@ -22,6 +22,19 @@ where
     or exists (select from sink.resend as r where r.turn = t.id)
 order by t.id
 limit :turns_max;
+
+-- name: drop_resends
+-- What was to be sent once more is not, unless it is being sent: its destination may be gone, or paused for long.
+with dropped as (
+    delete from sink.resend where turn = any(:turns) and attempt_id is null
+    returning turn, message, attempts
+)
+
+insert into sink.event (turn, message, verb, from_state, to_state, attempt, reason, detail)
+select
+    turn, message, 'resend', 'delivered', 'delivered', nullif(attempts, 0), 'cancelled',
+    jsonb_build_object('step', 'ended', 'outcome', 'cancelled', 'by', :by::text)
+from dropped;
 
 -- name: find_concerned
 -- Turns of a conversation, oldest first.
@@ -64,9 +77,18 @@ with gone as (
 select count(*) as rows from gone;
 
 -- name: erase_filters
--- Bulk operations that ended keep everything but the name that they looked for.
-update sink.operation
-set filter = jsonb_set(filter, '{conversation}', '"erased"')
-where
-    state <> 'running' and filter ->> 'conversation' = :conversation
-    and coalesce(filter ->> 'queue', :queue) = :queue;
+-- Bulk operations that ended keep everything but the name that they looked for. One that runs needs it: how many do.
+with named as materialized (
+    select id, state from sink.operation
+    where filter ->> 'conversation' = :conversation and (queues is null or :queue = any(queues))
+),
+
+erased as (
+    update sink.operation as o
+    set filter = jsonb_set(jsonb_set(o.filter, '{conversation}', '"erased"'), '{asked,conversation}', '"erased"')
+    from named
+    where o.id = named.id and o.state <> 'running' and named.state <> 'running'
+)
+
+select count(*) as rows from named
+where state = 'running';

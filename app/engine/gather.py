@@ -8,6 +8,7 @@ and whatever takes long lets the next batch go.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -118,6 +119,11 @@ class Gatherer(Generic[Item, Answer]):
             loop.call_soon(self._start)
         try:
             return await answered
+        except asyncio.CancelledError:
+            # Who leaves takes along what he brought: while nothing goes, many may come and leave.
+            with contextlib.suppress(ValueError):
+                self._waiting.remove(call)
+            raise
         finally:
             self._held -= 1
             self._held_bytes -= size

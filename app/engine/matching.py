@@ -32,7 +32,10 @@ _KEPT: Final[Mapping[Kind, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What matches; None is everything. `queues` are those that may be touched. Times are the database's, of turns."""
+    """What matches; None is everything. `queues` are those that may be touched.
+
+    Times are the database's: turns are created, messages are delivered.
+    """
 
     states: Sequence[str]
     queues: Sequence[str] | None = None
@@ -41,6 +44,8 @@ class Filter:
     reason: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    delivered_after: datetime | None = None
+    delivered_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,18 @@ async def next_matches(
             created_after=wanted.created_after,
             created_before=wanted.created_before,
         )
+    elif kept:
+        rows = await SQL["next_kept_messages"].rows(
+            connection, **common, destination=wanted.destination
+        )
     else:
-        statement = SQL["next_kept_messages"] if kept else SQL["next_messages"]
-        rows = await statement.rows(connection, **common, destination=wanted.destination)
+        rows = await SQL["next_messages"].rows(
+            connection,
+            **common,
+            destination=wanted.destination,
+            delivered_after=wanted.delivered_after,
+            delivered_before=wanted.delivered_before,
+        )
     end = min((row["place"] for row in rows if row["id"] is None), default=None)
     found = sorted(
         (

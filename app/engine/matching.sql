@@ -114,9 +114,9 @@ union all
 -- name: next_messages
 -- What matches next, in the order of the ids. Without an id: where the walk was cut.
 with walked as materialized (
-    select id, turn, queue, destination, state, reason
+    select id, turn, queue, destination, state, reason, delivered_at
     from (
-        select id, turn, queue, destination, state, reason from sink.outbox
+        select id, turn, queue, destination, state, reason, delivered_at from sink.outbox
         where id > :after and id <= :until
         order by id
         limit 5000
@@ -133,6 +133,8 @@ with walked as materialized (
         and (:queues::text[] is null or queue = any(:queues))
         and (:destination::text is null or destination = :destination)
         and (:reason::text is null or reason = :reason)
+        and (:delivered_after::timestamptz is null or delivered_at >= :delivered_after)
+        and (:delivered_before::timestamptz is null or delivered_at < :delivered_before)
     order by id
     limit :rows_max
 )

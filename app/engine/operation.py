@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
-Verb = Literal["cancel", "redrive", "resolve"]
+Verb = Literal["cancel", "redrive", "resolve", "resend"]
 
 # What each verb can do something to: what an operation without states is about.
 STATES: Final[Mapping[tuple[Kind, Verb], tuple[str, ...]]] = {
@@ -40,6 +40,7 @@ STATES: Final[Mapping[tuple[Kind, Verb], tuple[str, ...]]] = {
     ("message", "cancel"): ("pending", "sending", "dead", "unknown"),
     ("message", "redrive"): ("dead", "unknown"),
     ("message", "resolve"): ("unknown",),
+    ("message", "resend"): ("delivered",),
 }
 # A dry run counts so many exactly, in so many looks.
 COUNT_MAX: Final = 10_000
@@ -170,6 +171,8 @@ def _stored(order: Order) -> str:
             "reason": wanted.reason,
             "created_after": wanted.created_after and wanted.created_after.isoformat(),
             "created_before": wanted.created_before and wanted.created_before.isoformat(),
+            "delivered_after": wanted.delivered_after and wanted.delivered_after.isoformat(),
+            "delivered_before": wanted.delivered_before and wanted.delivered_before.isoformat(),
         }
     )
 
@@ -177,6 +180,10 @@ def _stored(order: Order) -> str:
 def operation_of(row: "Record") -> Operation:
     """An operation from its row."""
     stored = json.loads(row["filter"])
+    delivered_before = _moment(stored.get("delivered_before"))
+    if row["verb"] == "resend":
+        # What was on its way when it began is delivered once.
+        delivered_before = min(delivered_before or row["created_at"], row["created_at"])
     wanted = Filter(
         states=stored["states"],
         queues=row["queues"],
@@ -185,6 +192,8 @@ def operation_of(row: "Record") -> Operation:
         reason=stored["reason"],
         created_after=_moment(stored["created_after"]),
         created_before=_moment(stored["created_before"]),
+        delivered_after=_moment(stored.get("delivered_after")),
+        delivered_before=delivered_before,
     )
     order = Order(
         kind=row["kind"],

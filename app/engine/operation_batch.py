@@ -19,6 +19,7 @@ from app.engine.matching import FIRST, WALK_MAX, Match, next_matches
 from app.engine.operation import Operation, operation_of
 from app.engine.redrive import hold_turns as hold_for_redrive
 from app.engine.redrive import redrive_held_turns, redrive_messages_in
+from app.engine.resend import resend_messages_in
 from app.engine.resolve import resolve_messages_in
 from app.engine.statements import load
 from app.engine.transaction import SINGLES_SECONDS_MAX, Busy, transact
@@ -154,6 +155,8 @@ async def _do(connection: "Link", operation: Operation, ids: list[UUID]) -> set[
         case "message", "resolve":
             state = order.outcome or "cancelled"
             outcomes = await resolve_messages_in(connection, still, state=state, by=by)
+        case "message", "resend":
+            outcomes = await resend_messages_in(connection, still, by=by)
         case _:
             raise ValueError(order.verb)
     return {

@@ -155,7 +155,7 @@ select
     (
         select extract(epoch from sink.now() - t.created_at)::double precision from sink.turn as t
         where t.held_source is not null and t.held_source = s.source and t.state = 'scheduled'
-        order by t.held_source, t.id limit 1
+        order by t.held_source, t.created_at, t.id limit 1
     ) as oldest_seconds
 from unnest(:sources::text[]) as s (source);
 

@@ -4,13 +4,14 @@ A pause is a row that the verbs read themselves: claims give nothing of a paused
 destination, and what comes from a paused source is accepted and waits. Both calls may be repeated.
 """
 
+import contextlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from app.engine.breaker import reset_breaker
 from app.engine.statements import load
-from app.engine.transaction import transact
+from app.engine.transaction import Busy, transact
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -42,14 +43,22 @@ async def pause(
 ) -> Pause | None:
     """Stop it; returns the pause that holds. The first who stopped it is kept, with his reason.
 
-    None if somebody let it go on at the same moment.
+    None if somebody let it go on at the same moment. It returns behind those who were about to take messages.
     """
 
     async def work(connection: "Link") -> Pause | None:
         await SQL["add_pause"].run(connection, kind=kind, name=name, by=by, reason=reason)
         return (await _pauses(connection)).get((kind, name))
 
-    return await transact(pool, work)
+    async def wait(connection: "Link") -> None:
+        await SQL["wait_for_takes"].run(connection, name=name)
+
+    paused = await transact(pool, work)
+    if kind in ("all", "destination"):
+        # Somebody who holds a destination for long keeps nobody from pausing it.
+        with contextlib.suppress(Busy):
+            await transact(pool, wait, explicit=False)
+    return paused
 
 
 async def resume(pool: "Pool", kind: Kind, name: str = EVERYTHING) -> None:

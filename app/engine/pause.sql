@@ -14,6 +14,13 @@ where kind in ('all', 'destination')
 -- Stopped again within one tick of the clock.
 on conflict (destination, cause, began_at) do update set ended_at = null;
 
+-- name: wait_for_takes
+-- Whoever waits for a destination has looked for pauses before this one: what he takes is taken before it is answered.
+select name from sink.destination
+where :name = '' or name = :name
+order by name
+for no key update;
+
 -- name: drop_pause
 -- Let something go on.
 with resumed as (

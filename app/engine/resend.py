@@ -4,7 +4,6 @@ What was asked for is a row until it is done, so that a crash behind the answer 
 made. Neither the message nor its turn moves; asking, beginning and ending are events of the message.
 """
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from app.domain.outcome import Unknown
 from app.domain.retry import after_resend
 from app.engine.delivery import lock_for_messages
 from app.engine.statements import load
-from app.engine.take import intact
+from app.engine.take import intact, taken_of
 from app.engine.transaction import transact
 
 if TYPE_CHECKING:
@@ -56,23 +55,30 @@ async def resend_messages(
     """
 
     async def work(connection: "Link") -> list[Changed | None]:
-        await lock_for_messages(connection, messages)
-        rows = {
-            row["id"]: row
-            for row in await SQL["ask_resends"].rows(connection, messages=list(messages), by=by)
-        }
-        return [
-            Changed(
-                rows[id_]["state"],
-                rows[id_]["is_asked"],
-                repeated=rows[id_]["state"] == "delivered" and not rows[id_]["is_asked"],
-            )
-            if id_ in rows
-            else None
-            for id_ in messages
-        ]
+        return await resend_messages_in(connection, messages, by=by)
 
     return await transact(pool, work)
+
+
+async def resend_messages_in(
+    connection: "Link", messages: Sequence[UUID], *, by: str
+) -> list[Changed | None]:
+    """Ask for messages to be sent once more inside a transaction of somebody else."""
+    await lock_for_messages(connection, messages)
+    rows = {
+        row["id"]: row
+        for row in await SQL["ask_resends"].rows(connection, messages=list(messages), by=by)
+    }
+    return [
+        Changed(
+            rows[id_]["state"],
+            rows[id_]["is_asked"],
+            repeated=rows[id_]["state"] == "delivered" and not rows[id_]["is_asked"],
+        )
+        if id_ in rows
+        else None
+        for id_ in messages
+    ]
 
 
 async def any_resends(pool: "Pool") -> bool:
@@ -118,7 +124,7 @@ async def take_resends(pool: "Pool", slots: Sequence[Slots]) -> list[Resend]:
     ]
     if spoiled:
         await settle_resends(pool, spoiled)
-    return [Resend(row["resend"], _taken(row)) for row in rows if intact(row)]
+    return [Resend(row["resend"], taken_of(row)) for row in rows if intact(row)]
 
 
 async def settle_resends(
@@ -178,26 +184,3 @@ async def sweep_resends(
         for row in found
     ]
     return sum(await settle_resends(pool, settlements, lapsed=True)) if settlements else 0
-
-
-def _taken(row: "Record") -> Taken:
-    return Taken(
-        message=row["id"],
-        turn=row["turn"],
-        attempt_id=row["attempt_id"],
-        attempt=row["attempts"],
-        attempts_used=row["attempts"],
-        may_have_arrived=False,
-        age_seconds=row["age_seconds"],
-        queue=row["queue"],
-        conversation=row["conversation"],
-        destination=row["destination"],
-        key=row["key"],
-        recipient=row["recipient"],
-        headers=json.loads(row["headers"]),
-        content_type=row["content_type"],
-        body=row["body"],
-        sealed_at=row["sealed_at"],
-        attempted_at=row["attempted_at"],
-        expires_at=row["expires_at"],
-    )

@@ -78,8 +78,8 @@ noted as (
 )
 
 select
-    r.id as resend, o.id, o.turn, r.attempt_id, r.attempts, o.queue, o.conversation, o.destination, o.delay_seconds,
-    o.expires_at,
+    r.id as resend, o.id, o.turn, r.attempt_id, r.attempts, r.attempts as attempts_used, false as may_have_arrived,
+    o.queue, o.conversation, o.destination, o.delay_seconds, o.expires_at,
     greatest(extract(epoch from sink.now() - r.requested_at), 0)::double precision as age_seconds,
     p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, sink.now() as attempted_at
 from taken as r

@@ -4,11 +4,13 @@ Each row is checked against the hash of its seal; one that does not match is nev
 the limits of a destination: its row counts what is being sent, what its rate allows, and has its breaker.
 """
 
+import contextlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.errors import NotReady
 from app.domain.model import Slots, Taken, Takes
 from app.domain.seal import message_hash
 from app.engine.delivery import follow_up, lock_for_messages
@@ -59,7 +61,6 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
             raise _Spoiled(spoiled)
         return rows
 
-    given: list[Taken] = []
     limits: dict[str, str] = {}
     rests: list[float] = []
     for _ in range(TRIES_MAX):
@@ -68,15 +69,20 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
         except _Spoiled as found:
             await _condemn(pool, found.reasons)
             continue
-        given += [_taken(row) for row in rows if row["id"]]
+        given = [taken_of(row) for row in rows if row["id"]]
         limits |= {row["slot"]: row["limited_by"] for row in rows if row["limited_by"]}
         rests += [rest for row in rows if (rest := _rest_seconds(row)) is not None]
         new = {row["slot"] for row in rows if not row["is_known"]}
         if not new:
             return Takes(given, limits, min(rests, default=None))
+        if given:
+            # They are leased: whatever becomes of the new ones, these are sent. The rest comes next.
+            with contextlib.suppress(NotReady):
+                await _make(pool, new)
+            return Takes(given, limits, rest_seconds=0.0)
         await _make(pool, new)
         slots = [slot for slot in slots if slot.destination in new]
-    return Takes(given, rest_seconds=0.0)
+    return Takes((), rest_seconds=0.0)
 
 
 async def _make(pool: "Pool", destinations: Collection[str]) -> None:
@@ -134,7 +140,8 @@ def intact(row: "Record") -> bool:
     )
 
 
-def _taken(row: "Record") -> Taken:
+def taken_of(row: "Record") -> Taken:
+    """What was taken, from its row."""
     return Taken(
         message=row["id"],
         turn=row["turn"],

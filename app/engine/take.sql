@@ -129,7 +129,8 @@ spent as (
 ),
 
 stillness as materialized (
-    select s.destination, tstzrange(s.began_at, coalesce(s.ended_at, sink.now())) as span
+    -- A clock that went back is behind what it said before.
+    select s.destination, tstzrange(s.began_at, greatest(coalesce(s.ended_at, sink.now()), s.began_at)) as span
     from sink.standstill as s
     where
         (s.destination = any(:destinations) or s.destination = '')
@@ -156,7 +157,7 @@ select
                 select sum(extract(epoch from upper(still.span) - lower(still.span)))
                 from unnest(
                     (
-                        select range_agg(s.span * tstzrange(o.due_since, sink.now()))
+                        select range_agg(s.span * tstzrange(o.due_since, greatest(sink.now(), o.due_since)))
                         from stillness as s
                         where s.destination in (o.destination, '') and upper(s.span) > o.due_since
                     )

@@ -8,13 +8,14 @@ value, so that none can repeat a secret.
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import InitSettingsSource
 
+from app.settings.contradictions import contradictions
 from app.settings.faults import Fault, SettingsError, dotted, explain, unknown_name
 from app.settings.origins import Shown, show_settings
 from app.settings.shape import (
@@ -85,7 +86,7 @@ def load_settings(
             only = [InitSettingsSource(Settings, _destinations(layer())) for layer in layers]
             faults += also(Settings(_build_sources=(tuple(only), {})))
         raise SettingsError(*(_with_origin(fault, origins) for fault in faults)) from None
-    faults += (*also(settings), *_contradictions(settings))
+    faults += (*also(settings), *contradictions(settings))
     try:
         settings = _with_urls(settings, environ)
     except SettingsError as error:
@@ -136,65 +137,3 @@ def _has_readable_host(url: str) -> bool:
     except ValueError:
         return False
     return all(_HOST.fullmatch(host) for host in hosts.split(","))
-
-
-def _contradictions(settings: Settings) -> Iterator[Fault]:
-    """Find what each key allows and all together do not."""
-
-    def compare(path: str, low: float, high: float, *, other: str) -> Iterator[Fault]:
-        if low > high:
-            yield Fault(path, "contradiction", f"must not exceed {other}")
-
-    database, limits = settings.database, settings.limits
-    yield from compare(
-        "database.lock_timeout_ms",
-        database.lock_timeout_ms,
-        database.statement_timeout_ms,
-        other="database.statement_timeout_ms",
-    )
-    yield from compare(
-        "database.statement_timeout_ms",
-        database.statement_timeout_ms,
-        database.command_seconds_max * 1000,
-        other="database.command_seconds_max",
-    )
-    for name, queue in settings.queues.items():
-        at = dotted(["queues", name])
-        limit = limits.lease_seconds_max
-        yield from compare(
-            f"{at}.lease_seconds", queue.lease_seconds, limit, other="limits.lease_seconds_max"
-        )
-        yield from compare(
-            f"{at}.coalesce_quiet_seconds",
-            queue.coalesce_quiet_seconds or 0.0,
-            queue.longest_coalesce_seconds,
-            other="coalesce_seconds_max",
-        )
-        if queue.coalesce_seconds_max is not None and queue.coalesce_quiet_seconds is None:
-            detail = "bounds coalesce_quiet_seconds, which is not given"
-            yield Fault(f"{at}.coalesce_seconds_max", "contradiction", detail)
-        if queue.rate_burst is not None and queue.rate_per_second is None:
-            detail = "bounds rate_per_second, which is not given"
-            yield Fault(f"{at}.rate_burst", "contradiction", detail)
-        for destination in queue.destinations or ():
-            if destination not in settings.destinations:
-                path = f"{at}.destinations.{dotted([destination])}"
-                yield unknown_name(path, name=destination, known=settings.destinations)
-    for name, to in settings.destinations.items():
-        yield from compare(
-            f"{dotted(['destinations', name])}.breaker_seconds",
-            to.breaker_seconds,
-            to.breaker_seconds_max,
-            other="breaker_seconds_max",
-        )
-    policies: list[tuple[str, Queue | Destination]] = [
-        *((dotted(["queues", name]), queue) for name, queue in settings.queues.items()),
-        *((dotted(["destinations", name]), to) for name, to in settings.destinations.items()),
-    ]
-    for at, policy in policies:
-        yield from compare(
-            f"{at}.backoff_seconds",
-            policy.backoff_seconds,
-            policy.backoff_seconds_max,
-            other="backoff_seconds_max",
-        )

@@ -116,6 +116,11 @@ class Server(Section):
     drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
 
+    @property
+    def files_max(self) -> int:
+        """How many files a process may have open: its connections, and what it needs beside them."""
+        return self.connections_max + 1000
+
 
 class Network(Section):
     """The private networks that destinations may reach."""

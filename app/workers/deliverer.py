@@ -6,20 +6,20 @@ confirmation that cannot be written is kept and tried again, and is a fact even 
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Sequence
 
 from app.core import Core
 from app.domain.errors import NotReady
 from app.domain.model import Fact, Settlement, Slots, Taken, Takes, Verdict
-from app.domain.outcome import Delivered, Outcome, Unknown, word_of
+from app.domain.outcome import Delivered, Outcome, word_of
 from app.domain.retry import after_attempt, backoff_seconds
 from app.engine.fact import record_facts
 from app.engine.settle import settle
 from app.engine.take import take
 from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
+from app.workers.attempts import CUT, attempt
 from app.workers.breakers import note_breakers
 from app.workers.measures import note_turns
 
@@ -28,9 +28,6 @@ log = logging.getLogger(__name__)
 SETTLE_BATCH_MAX = 200
 _SETTLE_PAUSE_SECONDS = 0.1
 _SETTLE_PAUSE_SECONDS_MAX = 5.0
-# What a send may take beyond its own deadline before it is given up as hung: at most this, and half of what its lease
-# has in reserve.
-_OVERTIME_SECONDS_MAX = 2.0
 
 _Ended = tuple[Taken, Outcome]
 
@@ -98,25 +95,10 @@ class Deliverer:
         task.add_done_callback(self._running.discard)
 
     async def _send(self, taken: Taken) -> None:
-        route = self._core.routes[taken.destination]
-        began = time.monotonic()
-        outcome: Outcome = Unknown("worker_stopped", ours=True)
+        outcome: Outcome = CUT
         try:
-            overtime = min(
-                _OVERTIME_SECONDS_MAX, self._core.settings.delivery.lease_margin_seconds / 2
-            )
-            async with asyncio.timeout(route.settings.timeout_seconds + overtime):
-                outcome = await route.send(taken, wire=self._core.wire)
-        except TimeoutError:
-            outcome = Unknown("timeout")
-        except Exception:
-            # A channel that breaks may have sent.
-            log.exception("a channel failed", extra={"destination": taken.destination})
-            outcome = Unknown("channel_failed")
+            outcome = await attempt(self._core, taken)
         finally:
-            metrics = self._core.metrics
-            metrics.attempts.labels(taken.destination, word_of(outcome)).inc()
-            metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
             self._ended.put_nowait((taken, outcome))
             self._warn(taken, outcome)
 

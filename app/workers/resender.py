@@ -7,12 +7,12 @@ to be left alone. What a drain cuts short, or a crash, is left to its lease.
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from functools import partial
 
 from app.core import Core
 from app.domain.errors import NotReady
 from app.domain.model import Slots
-from app.domain.outcome import Outcome, Unknown, word_of
+from app.domain.outcome import Delivered
 from app.domain.retry import after_resend, backoff_seconds
 from app.engine.resend import (
     Resend,
@@ -22,9 +22,7 @@ from app.engine.resend import (
     sweep_resends,
     take_resends,
 )
-
-if TYPE_CHECKING:
-    from app.core import Route
+from app.workers.attempts import attempt
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +38,10 @@ class Resender:
     def __init__(self, core: Core, sends: asyncio.TaskGroup) -> None:
         self._core = core
         self._sends = sends
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[bool]] = {}
         self._drained_by = 0.0
+        # There may be more for a destination that has just taken one.
+        self.more = asyncio.Event()
         core.draining.when_started(self._note_drain)
 
     def _note_drain(self) -> None:
@@ -79,16 +79,17 @@ class Resender:
         destination = resend.taken.destination
         task = self._sends.create_task(self._perform(resend))
         self._running[destination] = task
-        task.add_done_callback(lambda _: self._running.pop(destination, None))
+        task.add_done_callback(partial(self._ended, destination))
 
-    async def _perform(self, resend: Resend) -> None:
-        """One attempt from its first byte to its event."""
+    def _ended(self, destination: str, task: asyncio.Task[bool]) -> None:
+        self._running.pop(destination, None)
+        if not task.cancelled() and task.exception() is None and task.result():
+            self.more.set()
+
+    async def _perform(self, resend: Resend) -> bool:
+        """One attempt from its first byte to its event; tells whether the next may follow at once."""
         route = self._core.routes[resend.taken.destination]
-        began = time.monotonic()
-        outcome = await self._send(resend, route)
-        metrics = self._core.metrics
-        metrics.attempts.labels(route.name, word_of(outcome)).inc()
-        metrics.attempt_seconds.labels(route.name).observe(time.monotonic() - began)
+        outcome = await attempt(self._core, resend.taken)
         verdict = after_resend(
             outcome,
             attempts=resend.taken.attempt,
@@ -111,22 +112,12 @@ class Resender:
             except Exception:
                 # It must not end the process: its lease ends instead.
                 log.exception("a resend is left to its lease")
-                return
+                return False
             else:
-                return
+                # A rate counts deliveries: beside it, resends keep to the pace of the polls.
+                return isinstance(outcome, Delivered) and route.settings.rate_per_second is None
         log.warning("a resend is left to its lease", extra={"message_id": resend.taken.key})
-
-    async def _send(self, resend: Resend, route: "Route") -> Outcome:
-        overtime = self._core.settings.delivery.lease_margin_seconds / 2
-        try:
-            async with asyncio.timeout(route.settings.timeout_seconds + overtime):
-                return await route.send(resend.taken, wire=self._core.wire)
-        except TimeoutError:
-            return Unknown("timeout")
-        except Exception:
-            # A channel that breaks may have sent.
-            log.exception("a channel failed", extra={"destination": route.name})
-            return Unknown("channel_failed")
+        return False
 
     async def drain(self) -> None:
         """Let what runs end, until the grace that began with the drain is over; then cut it."""

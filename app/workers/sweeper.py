@@ -130,9 +130,16 @@ class Sweeper:
         """How many were found; none where some failed, since asking again at once would find the same."""
         if not failed:
             return found
-        self._core.metrics.swept.labels(kind, "failed").inc(len(failed))
-        fields = {"loop": kind, "count": len(failed), "error": type(failed[0]).__name__}
-        log.error("some could not be swept", extra=fields, exc_info=failed[0])
+        broken = [error for error in failed if not isinstance(error, Busy)]
+        if len(broken) < len(failed):
+            # Whoever holds them lets go of them: the next pass finds them again.
+            count = len(failed) - len(broken)
+            self._core.metrics.swept.labels(kind, "busy").inc(count)
+            log.warning("held by somebody else", extra={"loop": kind, "count": count})
+        if broken:
+            self._core.metrics.swept.labels(kind, "failed").inc(len(broken))
+            fields = {"loop": kind, "count": len(broken), "error": type(broken[0]).__name__}
+            log.error("some could not be swept", extra=fields, exc_info=broken[0])
         return 0
 
     async def _forget(self) -> int:

@@ -134,7 +134,7 @@ alter table sink.turn add column ages_from timestamptz;
 alter table sink.turn add column held_source text collate "C"
 constraint held_before_due check (held_source is null or state in ('scheduled', 'cancelled'));
 -- Empty, but for what paused sources hold up.
-create index turn_held on sink.turn (held_source, id) where held_source is not null and state = 'scheduled';
+create index turn_held on sink.turn (held_source, created_at, id) where held_source is not null and state = 'scheduled';
 create index turn_scheduled_queue on sink.turn (queue) where state = 'scheduled';
 
 -- Where people look. By conversation through the inbound, which never move: a turn makes its entry once.

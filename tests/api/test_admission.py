@@ -110,6 +110,17 @@ async def test_duplicates_cost_nothing_of_a_rate(postgres: Server) -> None:
         assert await _statuses(service, "default", "a", "a", "a", "b") == [202, 200, 200, 202]
 
 
+async def test_every_refusal_tells_when_there_is_room_and_not_only_the_first(
+    postgres: Server,
+) -> None:
+    queues = {"default": Queue(rate_per_second=0.01, rate_burst=1)}
+    async with postgres.database() as url, opened(url, queues=queues) as service:
+        assert await _statuses(service, "default", "a") == [202]
+        refused = [await service.accept(key) for key in ("b", "c", "d")]
+    assert {answer.status for answer in refused} == {429}
+    assert all(90 <= int(answer.headers["Retry-After"]) <= 100 for answer in refused)
+
+
 async def test_many_at_once_get_a_burst_and_ask_for_it_in_lots(
     limited: tuple[Service, Service],
 ) -> None:

@@ -119,6 +119,15 @@ async def test_what_is_wrong_with_one_is_told_of_it_alone_and_in_the_same_words(
     }
 
 
+@pytest.mark.parametrize("key", ["", "ü", "\x00", "\ud800", "?\udfff", "x" * 256, 5, ["k"]])
+async def test_an_item_whose_key_no_header_could_hold_fails_alone(
+    service: Service, key: object
+) -> None:
+    first, refused = await batch(service, item("a"), {"idempotency_key": key, "payload": 1})
+    assert first["status"] == 202
+    assert (refused["status"], refused["code"]) == (422, "idempotency_key_invalid")
+
+
 @pytest.mark.parametrize("other", [1, None, [], "x"])
 async def test_an_item_that_is_no_object_fails_alone(service: Service, other: object) -> None:
     first, refused = await batch(service, item("a"), other)
@@ -207,6 +216,16 @@ async def test_a_full_queue_takes_what_it_has_room_for_and_answers_what_it_knows
     assert [one["status"] for one in results] == [202, 202, 503, 200, 202]
     assert results[2]["code"] == "queue_full"
     assert results[2]["retry_after_seconds"] >= 1
+
+
+async def test_what_comes_twice_takes_room_once(postgres: Server) -> None:
+    async with (
+        postgres.database() as url,
+        opened(url, queues={"default": Queue(length_max=2)}) as service,
+    ):
+        keys = ("a", "a", "b", "a", "c", "c")
+        results = await batch(service, *map(item, keys))
+    assert [one["status"] for one in results] == [202, 200, 202, 200, 503, 503]
 
 
 async def test_what_somebody_holds_is_told_of_those_who_need_it(

@@ -9,6 +9,7 @@ from app.domain.ids import OPERATION_PREFIX, parse_id
 from app.domain.model import Settlement, Slots, Verdict
 from app.engine.keys import create_key
 from app.engine.operation_batch import work_on
+from app.engine.resend import take_resends
 from app.engine.settle import settle
 from app.engine.take import take
 from app.workers.operations import work_on_operations
@@ -77,6 +78,35 @@ async def test_messages_are_resolved_by_what_somebody_found(service: Service) ->
     await work_on_operations(service.core)
     assert (await service.get(answer.headers["Location"])).json["changed"] == 1
     assert await state(service, turn["id"]) == "replied"
+
+
+async def test_what_a_receiver_lost_in_some_hours_is_sent_once_more(
+    service: Service, admin: "Admin"
+) -> None:
+    for key in ("early", "lost", "late"):
+        turn = await service.claimed(key)
+        await service.seal(turn, [{"destination": "loopback", "payload": key}])
+        (taken,) = (await take(service.core.pool, [Slots("loopback", 1, 30.0)])).messages
+        await settle(
+            service.core.pool, [Settlement(taken.message, taken.attempt_id, Verdict("delivered"))]
+        )
+    times = [
+        row["at"].isoformat()
+        for row in await admin.fetch(
+            "select delivered_at as at from sink.outbox order by delivered_at"
+        )
+    ]
+    chosen = {
+        "destination": "loopback", "delivered_after": times[1], "delivered_before": times[2],
+    }  # fmt: skip
+    counted = await bulk(service, "resend", chosen, path="/v1/outbox/bulk", dry_run=True)
+    assert counted.json == {"dry_run": True, "found": 1, "more": False}
+    begun = await bulk(service, "resend", chosen, path="/v1/outbox/bulk")
+    assert begun.json.items() >= {"verb": "resend", "filter": chosen}.items()
+    await work_on_operations(service.core)
+    assert (await service.get(begun.headers["Location"])).json["changed"] == 1
+    (again,) = await take_resends(service.core.pool, [Slots("loopback", 9, 30.0)])
+    assert again.taken.body == b'"lost"'
 
 
 async def test_who_waits_for_work_is_told_of_what_was_redriven(service: Service) -> None:
@@ -166,7 +196,15 @@ async def test_operations_are_listed_newest_first_in_pages(service: Service) -> 
         ("turns", {"verb": "cancel", "filter": ALL, "force": True}, "unknown_field", "/force"),
         ("outbox", {"verb": "resolve", "filter": ALL}, "required", "/outcome"),
         ("outbox", {"verb": "resolve", "filter": ALL, "outcome": "dead"}, "state_unknown", "/outcome"),
-        ("outbox", {"verb": "resend", "filter": ALL}, "verb_unknown", "/verb"),
+        ("turns", {"verb": "resend", "filter": ALL}, "verb_unknown", "/verb"),
+        ("outbox", {"verb": "resend", "filter": {"state": "dead"}}, "state_not_for_verb", "/filter/state"),
+        ("outbox", {"verb": "resend", "filter": {"delivered_after": "no"}}, "time_invalid", "/filter/delivered_after"),
+        (
+            "outbox",
+            {"verb": "redrive", "filter": {"delivered_before": "2026-01-01T00:00:00Z"}},
+            "unknown_field",
+            "/filter/delivered_before",
+        ),
         ("outbox", {"verb": "redrive", "filter": {"conversation": "c"}}, "unknown_field", "/filter/conversation"),
         ("outbox", {"verb": "cancel", "filter": {"state": "delivered"}}, "state_not_for_verb", "/filter/state"),
     ],

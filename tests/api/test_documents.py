@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 import pytest
 
 import app
+from app.api.calls import Call
 from app.api.codes import ALL_CODES, CONTENT_CODES, REQUEST_CODES
 from app.api.problems import ClientGone, Refusal, answer_error
 from app.api.routes import CALLS
@@ -54,6 +55,15 @@ async def test_every_reference_of_the_document_leads_somewhere(service: Service)
         if "security" in one
     }
     assert secured == {call.path for call in CALLS}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
+async def test_a_parameter_that_a_call_has_not_is_refused(service: Service, call: Call) -> None:
+    path = call.path.format(id="turn_0", name="default")
+    body: dict[str, object] | None = None if call.request is None else {}
+    answer = await service.call(call.method, f"{path}?hold=true", json_body=body)
+    assert (answer.status, answer.code) == (422, "unknown_field")
+    assert answer.json["errors"][0]["pointer"] == "/hold"
 
 
 async def test_answers_have_the_documented_members(service: Service) -> None:

@@ -1,12 +1,16 @@
 """What was removed after its time is 410 for who may see its queue, and a conversation is erased on demand."""
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
 from app.core import retention_windows
+from app.domain.ids import MESSAGE_PREFIX, parse_id
 from app.domain.model import Settlement, Slots, Verdict
+from app.engine import erase
 from app.engine.expire import expire_tombstones
+from app.engine.keys import create_key
 from app.engine.purge import FIRST, purge
 from app.engine.settle import settle
 from app.engine.take import take
@@ -175,6 +179,26 @@ async def test_what_is_being_sent_right_now_is_tried_again(service: Service) -> 
     assert (answer.status, answer.json["turns"]) == (200, 1)
 
 
+async def test_where_an_erasure_goes_on_names_no_message_of_another_queue(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.keys["open"] = await create_key(
+        service.core.pool, name="open", scopes=["admin"], queues=["open"]
+    )
+    monkeypatch.setattr(erase, "STEPS_MAX", 2)
+    monkeypatch.setattr(erase, "MESSAGES_MAX", 1)
+    foreign = (await _replied(service, key="k1", queue="support"))["message"]
+    body = {"queue": "open", "conversation": "c"}
+    answer = (await service.post(ERASE, body, scope="open")).json
+    assert not answer["done"]
+    cursor = UUID(answer["next_cursor"])
+    assert cursor != parse_id(MESSAGE_PREFIX, foreign)
+    assert cursor.int % (1 << 80) == 0
+    monkeypatch.undo()
+    body["cursor"] = answer["next_cursor"]
+    assert (await service.post(ERASE, body, scope="open")).json["done"]
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -184,6 +208,9 @@ async def test_what_is_being_sent_right_now_is_tried_again(service: Service) -> 
         ({"conversation": "c", "cancel": 1}, "wrong_type"),
         ({"conversation": "c", "more": 1}, "unknown_field"),
         ({"conversation": "c", "queue": 5}, "wrong_type"),
+        ({"conversation": "c", "queue": "a\x00b"}, "name_invalid"),
+        ({"conversation": "c", "queue": "\ud800"}, "name_invalid"),
+        ({"conversation": "c", "queue": "misspelt"}, "queue_unknown"),
     ],
 )
 async def test_an_erasure_that_makes_no_sense_is_refused(

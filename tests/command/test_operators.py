@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX
+from app.domain.model import Settlement, Slots, Verdict
+from app.engine.settle import settle
+from app.engine.take import take
 from app.workers.operations import work_on_operations
 from tests.api.conftest import Service
 from tests.command.conftest import Command
@@ -76,7 +79,7 @@ async def test_a_turn_is_shown_with_its_messages_and_its_story(
     assert status == 0
     assert "sealed" in out
     assert sealed["messages"][0]["id"] in out
-    assert "claim" in out
+    assert next(line.split()[-1] for line in out.splitlines() if " claim " in line) == "agent-1"
     status, out, _ = await command("turns", "show", turn["id"], "--json")
     assert json.loads(out) == (await running.get(f"/v1/turns/{turn['id']}")).json
 
@@ -159,6 +162,31 @@ async def test_all_that_match_are_counted_changed_and_watched(
     assert out.splitlines()[1].split()[1:4] == ["done", "redrive", "turn"]
 
 
+async def test_what_was_delivered_is_sent_once_more_by_its_destination_and_its_time(
+    running: Service, command: Command
+) -> None:
+    messages = []
+    for key in ("before", "after"):
+        turn = await running.claimed(key)
+        sealed = await running.seal(turn, [MESSAGE])
+        (taken,) = (await take(running.core.pool, [Slots("loopback", 1, 30.0)])).messages
+        verdict = Verdict("delivered")
+        await settle(running.core.pool, [Settlement(taken.message, taken.attempt_id, verdict)])
+        messages.append(sealed.json["messages"][0]["id"])
+    ended = [
+        (await running.get(f"/v1/outbox/{message}")).json["attempt_log"][0]["ended_at"]
+        for message in messages
+    ]
+    chosen = ("--destination", "loopback", "--delivered-before", ended[1], "--json")
+    status, out, _ = await command("outbox", "bulk", "resend", *chosen)
+    assert status == 0
+    await work_on_operations(running.core)
+    status, out, _ = await command("operations", "show", json.loads(out)["id"], "--json")
+    assert (json.loads(out)["state"], json.loads(out)["changed"]) == ("done", 1)
+    status, out, _ = await command("outbox", "resend", messages[0])
+    assert (status, out) == (0, f"{messages[0]} will be sent once more.\n")
+
+
 async def test_an_operation_is_shown_and_stopped(command: Command) -> None:
     status, out, _ = await command(
         "outbox", "bulk", "resolve", "--as", "cancelled", "--everything", "--json"
@@ -173,8 +201,21 @@ async def test_an_operation_is_shown_and_stopped(command: Command) -> None:
     # What was stopped has not done all that it was to.
     status, out, _ = await command("operations", "show", operation["id"], "--wait")
     assert status == 1
-    status, _, err = await command("turns", "bulk", "redrive")
-    assert (status, "422 filter_missing" in err) == (1, True)
+
+
+async def test_what_bulk_is_about_is_said_with_its_own_options(command: Command) -> None:
+    status, out, err = await command("turns", "bulk", "redrive")
+    assert (status, out, err) == (2, "", "sinksweep: what? Give a filter, or --everything\n")
+    status, out, err = await command("outbox", "bulk", "resolve", "--everything")
+    assert (status, out) == (2, "")
+    assert "--as delivered" in err
+    status, out, _ = await command(
+        "outbox", "bulk", "redrive", "--state", "dead,unknown", "--json", "--dry-run"
+    )
+    assert (status, json.loads(out)["found"]) == (0, 0)
+    status, _, err = await command("outbox", "bulk", "redrive", "--state", "lost")
+    assert status == 1
+    assert err == "sinksweep: /filter/state: there is no such state (422 state_unknown)\n"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +232,32 @@ async def test_what_is_stopped_goes_on_again(
     status, out, _ = await command("pause", *words, "--reason", "the model is down")
     assert (status, out) == (0, f"{said} is paused.\n")
     status, out, _ = await command("resume", *words)
-    assert (status, out) == (0, f"{said} goes on.\n")
+    assert status == 0
+    assert out.startswith(f"{said} goes on")
+
+
+async def test_queues_sources_and_destinations_are_listed_with_what_stops_them(
+    command: Command,
+) -> None:
+    await command("pause", "--queue", "support")
+    for name, one, state in (
+        ("queues", "support", "paused"),
+        ("queues", "open", "open"),
+        ("sources", "api", "open"),
+        ("destinations", "crm", "open"),
+    ):
+        status, out, err = await command(name, "list")
+        assert (status, err) == (0, "")
+        assert out.split()[:2] == ["name", "state"]
+        (line,) = [line for line in out.splitlines() if line.startswith(f"{one} ")]
+        assert line.split()[1] == state
+    await command("pause", "--all")
+    status, out, err = await command("destinations", "list", "--json")
+    assert json.loads(out)["everything_paused"]["at"]
+    status, out, err = await command("destinations", "list")
+    assert err.startswith("sinksweep: everything is paused since ")
+    for words in (("--all",), ("--queue", "support")):
+        assert (await command("resume", *words))[0] == 0
 
 
 async def test_a_queue_that_is_not_there_is_not_stopped(command: Command) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from app.domain.breaker import Sign
 from app.domain.model import Claimed, Joining, Taken, Verdict
 from app.engine.gather import LOCK_WAIT_MS
 from tests.crash.calls import Call
@@ -21,6 +22,7 @@ from tests.engine.stories import (
 )
 from tests.engine.walks import DAY
 
+UNAUTHORIZED = Verdict("pending", counted=False, reason="http_401", sign=Sign.UNAUTHORIZED)
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
 
 # Brings the rows to where the verb is to be called, and gives the call.
@@ -154,6 +156,13 @@ def _settle(verdict: Verdict, *, messages: int = 3) -> Trial:
         return Call("settle", ((await scene.sink.take_one(), verdict),))
 
     return trial
+
+
+async def _settle_probe(scene: Scene) -> Call:
+    await _set(scene)
+    await scene.sink.settle_next(UNAUTHORIZED)
+    await scene.clock.move(30)
+    return Call("settle", ((await scene.sink.take_one(), replace(DELIVERED, sign=Sign.WORKS)),))
 
 
 async def _lapsed(scene: Scene) -> Taken:
@@ -402,6 +411,11 @@ async def _operate_on_messages(scene: Scene) -> Call:
     return Call("operate", (await scene.sink.begin("message", "cancel"),))
 
 
+async def _operate_on_delivered(scene: Scene) -> Call:
+    await _delivered(scene)
+    return Call("operate", (await scene.sink.begin("message", "resend"),))
+
+
 TRIALS: Mapping[str, Trial] = {
     "accept": _accept,
     "accept, gathered": _gathered(_accept),
@@ -433,6 +447,8 @@ TRIALS: Mapping[str, Trial] = {
     "settle dead": _settle(DEAD),
     "settle unknown": _settle(UNKNOWN),
     "settle later": _settle(LATER),
+    "settle what opens the breaker": _settle(UNAUTHORIZED),
+    "settle what closes the breaker": _settle_probe,
     "settle delivered in strict order": _settle_strict(DELIVERED),
     "settle dead in strict order": _settle_strict(DEAD),
     "late fact": _late_fact,
@@ -462,6 +478,7 @@ TRIALS: Mapping[str, Trial] = {
     "sweep a resend": _sweep_resend,
     "a batch of an operation on turns": _operate_on_turns,
     "a batch of an operation on messages": _operate_on_messages,
+    "a batch of an operation that resends": _operate_on_delivered,
     "purge": _purge,
     "drop idle lanes": _drop_lanes("lane"),
     "drop idle delivery lanes": _drop_lanes("delivery_lane"),

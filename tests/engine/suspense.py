@@ -44,13 +44,13 @@ class Suspended:
         """The replica is to die instead of committing."""
         self.commits = False
 
-    async def blocks(self, verb: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a verb of another replica, and return as soon as Postgres says that it waits for a lock.
+    async def blocks(self, verb: Coroutine[Any, Any, T], *, sessions: int = 1) -> asyncio.Task[T]:
+        """Start a verb of another replica, and return as soon as Postgres says that it waits for a lock, as so many do.
 
         It has its result when the context has ended.
         """
         task = self.others.create_task(verb)
-        await wait_for_lock(self.admin)
+        await wait_for_lock(self.admin, sessions=sessions)
         assert not task.done()
         return task
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.engine.erase import Conversation, Erased, StillLive, erase
+from app.engine.matching import Filter
+from app.engine.operation import Order, begin_operation, cancel_operation
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
@@ -20,6 +22,8 @@ from tests.engine.suspense import Suspend
 from tests.engine.walks import WINDOWS, walk
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tests.conftest import Travel
     from tests.database import Admin
 
@@ -56,6 +60,25 @@ async def _words_left(admin: "Admin") -> list[str]:
     return [word for word in (NAME, WORDS) if word in stored]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_resend_that_nobody_performs_keeps_nothing_from_being_erased(
+    sink: Sink, admin: "Admin", travel: "Travel", *, begun: bool
+) -> None:
+    turn = await _said(sink, "a")
+    (message,) = (await sink.look(turn)).messages
+    await sink.ask_resend(message.id)
+    if begun:
+        await sink.take_resends()
+        # What is being sent has to end before.
+        assert await _erase(sink, cancel=True) == StillLive(1, 1)
+        await travel(31)
+        await sink.sweep_resends()
+    assert await _erase(sink) == StillLive(1, 0)
+    assert (await _erased(sink, cancel=True))["turn"] == 1
+    assert await admin.fetchval("select count(*) from sink.resend") == 0
+    assert await _words_left(admin) == []
+
+
 async def _said(sink: Sink, key: str, *, state: Any = DELIVERED) -> Any:
     """One turn of the conversation, full of its words."""
     turn, messages = await sink.sealed(
@@ -67,6 +90,25 @@ async def _said(sink: Sink, key: str, *, state: Any = DELIVERED) -> Any:
     assert [taken.message] == messages
     await sink.settle((taken, state))
     return turn
+
+
+async def _operated(sink: Sink, admin: "Admin", *, queues: list[str] | None) -> "UUID":
+    """An operation over what the conversation has failed, that is done."""
+    begun = await _operation(sink, queues=queues)
+    await admin.execute(
+        "update sink.operation set state = 'done', ended_at = sink.now() where id = $1", begun
+    )
+    return begun
+
+
+async def _operation(sink: Sink, *, queues: list[str] | None) -> "UUID":
+    order = Order(
+        kind="turn",
+        verb="redrive",
+        wanted=Filter(states=("failed",), queues=queues, conversation=NAME),
+        asked={"conversation": NAME},
+    )
+    return (await begin_operation(sink.pool, order, ids=sink.ids, by="ada")).id
 
 
 async def test_no_word_of_it_is_left_anywhere(sink: Sink, admin: "Admin") -> None:
@@ -85,12 +127,8 @@ async def test_no_word_of_it_is_left_anywhere(sink: Sink, admin: "Admin") -> Non
             NAME,
             WORDS.encode(),
         )
-    await admin.execute(
-        "insert into sink.operation values (gen_random_uuid(), 'turn', 'cancel', "
-        "jsonb_build_object('queue', 'default', 'conversation', $1::text), null, null, 'done', "
-        "sink.now(), 'ada', sink.now(), null, gen_random_uuid())",
-        NAME,
-    )
+    for queues in ([QUEUE], None):
+        await _operated(sink, admin, queues=queues)
     assert await _words_left(admin) == [NAME, WORDS]
     counts = await _erased(sink)
     assert (counts["turn"], counts["inbound"], counts["message"]) == (4, 4, 3)
@@ -107,6 +145,27 @@ async def test_other_conversations_and_queues_are_left_alone(sink: Sink) -> None
     assert (await _erased(sink))["turn"] == 1
     assert await sink.state(other.turn) == "queued"
     assert await sink.state(elsewhere.turn) == "queued"
+
+
+async def test_operations_of_other_queues_keep_the_name_that_they_looked_for(
+    sink: Sink, admin: "Admin"
+) -> None:
+    await _operated(sink, admin, queues=["desk"])
+    await _erased(sink)
+    assert await _words_left(admin) == [NAME]
+
+
+async def test_it_is_not_done_while_an_operation_that_runs_needs_the_name(
+    sink: Sink, admin: "Admin"
+) -> None:
+    await _said(sink, "a")
+    begun = await _operation(sink, queues=None)
+    erased = await _erase(sink)
+    assert isinstance(erased, Erased)
+    assert (erased.is_done, erased.counts["turn"]) == (False, 1)
+    assert await cancel_operation(sink.pool, begun)
+    assert await _erased(sink) == {}
+    assert await _words_left(admin) == []
 
 
 async def test_a_duplicate_of_what_was_erased_still_meets_its_tombstone(sink: Sink) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -180,6 +182,34 @@ async def test_who_leaves_takes_nobody_with_him() -> None:
         database.let.set()
     assert database.batches == [[1, 2], [4]]
     assert callers.told == {2: "answer to 2", 4: "answer to 4"}
+
+
+async def test_who_leaves_while_waiting_takes_along_what_he_brought() -> None:
+    class Body:
+        """Something large."""
+
+    let = asyncio.Event()
+
+    async def work(items: Sequence[Body], _lock_wait_ms: int | None) -> list[None]:
+        await let.wait()
+        return [None for _ in items]
+
+    brought: weakref.WeakSet[Body] = weakref.WeakSet()
+    async with asyncio.timeout(SECONDS_MAX), asyncio.TaskGroup() as tasks:
+        calls = Gatherer(work, size=lambda _: 30, tasks=tasks, bounds=SMALL)
+        tasks.create_task(calls.call(Body()))
+        await settled()
+        for _ in range(2 * SMALL.waiting_max):
+            body = Body()
+            brought.add(body)
+            caller = tasks.create_task(calls.call(body))
+            await settled()
+            caller.cancel()
+            del body, caller
+            await settled()
+        gc.collect()
+        assert len(brought) == 0
+        let.set()
 
 
 async def test_a_batch_that_is_slow_holds_up_the_next_one_no_more(

@@ -24,7 +24,7 @@ from app.engine.operation_batch import work_on
 from app.engine.pages import LATEST
 from app.engine.transaction import Busy
 from tests.database import wait_for_lock
-from tests.engine.stories import DEAD, UNKNOWN, Sink, draft, returning
+from tests.engine.stories import DEAD, DELIVERED, UNKNOWN, Sink, draft, returning
 from tests.engine.suspense import Suspend
 
 if TYPE_CHECKING:
@@ -130,6 +130,23 @@ async def test_messages_are_redriven_resolved_and_cancelled(
     done = await finish(sink, await sink.begin("message", "cancel"), **bounds)
     assert counts(done) == ("done", 3, 3, 0, 0)
     assert {(await sink.states(await _turn(sink, one)))[0] for one in dead} == {"cancelled"}
+
+
+@pytest.mark.parametrize("bounds", [{}, {"rows_max": 1, "walk_max": 2}], ids=["wide", "narrow"])
+async def test_what_was_delivered_when_it_began_is_sent_once_more_and_only_once(
+    sink: Sink, bounds: dict[str, int]
+) -> None:
+    messages = await stuck(sink, *(f"m{n}" for n in range(3)), verdict=DELIVERED)
+    await sink.ask_resend(messages[0])
+    await stuck(sink, "dead")
+    on_its_way = await sink.sealed("on its way", draft("on its way"))
+    operation = await sink.begin("message", "resend")
+    assert await sink.settle_next(DELIVERED) == on_its_way[1][0]
+    done = await finish(sink, operation, **bounds)
+    # One had been asked for already.
+    assert counts(done) == ("done", 3, 2, 1, 0)
+    assert {resend.taken.message for resend in await sink.take_resends()} == set(messages)
+    assert {await sink.state(await _turn(sink, one)) for one in messages} == {"replied"}
 
 
 async def _turn(sink: Sink, message: UUID) -> UUID:

@@ -1,12 +1,15 @@
 """What people pause stands still on all replicas at once, loses nothing, and goes on where it was."""
 
 import asyncio
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from app.domain.ids import IdFactory
 from app.engine.pause import EVERYTHING, Kind, find_pauses, pause, resume
-from tests.engine.stories import CRM, Sink, arrival, draft, short, wish
+from tests.engine.stories import CRM, DELIVERED, Sink, arrival, draft, short, wish
 
 if TYPE_CHECKING:
     from tests.conftest import Freeze, Travel
@@ -80,6 +83,23 @@ async def test_a_paused_destination_is_sent_nothing_and_another_one_is(sink: Sin
     assert len(await sink.take()) == 1
 
 
+@pytest.mark.parametrize(("kind", "name"), [("destination", CRM), ("all", EVERYTHING)])
+async def test_a_pause_is_answered_behind_those_who_take_already(
+    sink: Sink, suspend: "Suspend", kind: Kind, name: str
+) -> None:
+    await sink.sealed("a", draft("1", "c"), draft("2", "d"))
+    taken = await sink.take_one()
+    async with suspend() as settling:
+        await settling.sink.settle((taken, DELIVERED))
+        taking = await settling.blocks(sink.take())
+        pausing = await settling.blocks(pause(sink.pool, kind, name, by="ada"), sessions=2)
+        taking.add_done_callback(lambda _: told.append("taken"))
+        pausing.add_done_callback(lambda _: told.append("paused"))
+        told: list[str] = []
+    assert told == ["taken", "paused"]
+    assert len(taking.result()) == 1
+
+
 async def test_the_first_who_paused_is_kept_and_every_call_may_be_repeated(
     sink: Sink, travel: "Travel"
 ) -> None:
@@ -142,6 +162,27 @@ async def test_what_a_paused_source_sends_waits_and_becomes_due_in_its_order(sin
         "queued", "waiting", "waiting", "queued",
     ]  # fmt: skip
     assert {one.turn for one in await sink.claim(10)} == {held[0].turn, held[3].turn}
+
+
+async def test_what_waited_keeps_its_order_although_the_clock_of_a_replica_is_behind(
+    sink: Sink,
+) -> None:
+    behind = IdFactory(milliseconds=lambda: 1_000, random_bytes=os.urandom)
+    late = replace(sink, ids=behind)
+    await sink.pause("source", "api")
+    first = await sink.accept_one("a", "c")
+    second = await late.accept_one("b", "c")
+    await sink.accept_one("c", "c")
+    assert second.turn < first.turn
+    await sink.resume("source", "api")
+    # One at a time: what is found next has its order, too.
+    assert await sink.due_after_pause(1) == ["default"]
+    assert await _states(sink, "a", "b", "c") == ["queued", "scheduled", "scheduled"]
+    assert len(await sink.due_after_pause()) == 2
+    for key in "abc":
+        held = await sink.claim_one()
+        assert [one.body for one in held.inbound] == [b'"%s"' % key.encode()]
+        await sink.seal_one(held)
 
 
 async def test_a_duplicate_is_one_while_its_source_is_paused(sink: Sink) -> None:

@@ -273,9 +273,10 @@ async def test_what_is_too_old_is_told_by_its_claim_and_ends_in_five(
     assert sent == [*claim, "begin", *["select"] * 3, "with", "with", "commit", *claim]
 
 
-async def test_a_pause_is_two(one: Sink, counted: Counted) -> None:
+async def test_a_pause_is_two_and_one_behind_those_who_take(one: Sink, counted: Counted) -> None:
     sent = await counted(lambda: one.pause("destination", "crm"))
-    assert sent == ["begin", "with", "select", "commit"]
+    assert sent == ["begin", "with", "select", "commit", "select"]
+    assert await counted(lambda: one.pause("queue", "default")) == sent[:-1]
 
 
 @MANY

@@ -68,6 +68,38 @@ def what_is_paused_stands(history: History) -> Iterator[str]:
                 yield f"{event.verb} of {event.message or event.turn} while {subject} was paused"
 
 
+def what_stands_still_does_not_age(history: History) -> Iterator[str]:
+    """A message with attempts left is given up only for its age, without what it waited through a pause.
+
+    Only the longest pause is taken off, so that two that overlap are not taken off twice.
+    """
+    attempts_max, age_max = (
+        history.terms.message_attempts_max,
+        history.terms.message_age_seconds_max,
+    )
+    if attempts_max is None or age_max is None:
+        return
+    pauses = list(_pauses(history))
+    for message in history.rows.messages:
+        events = history.message_events.get(message.id, ())
+        sealed = next((event.at for event in events if event.verb == "seal"), None)
+        if sealed is None or message.attempts_used >= attempts_max:
+            continue
+        for event in events:
+            if not (event.reason or "").startswith("gave_up") or event.step is not None:
+                continue
+            stood = max(
+                (
+                    min(until, event.at) - max(since, sealed)
+                    for subject, since, until in pauses
+                    if subject in (f"destination/{message.destination}", EVERYTHING)
+                ),
+                default=0.0,
+            )
+            if event.at - sealed - max(stood, 0.0) < age_max - CLOCK_SECONDS_MAX:
+                yield f"{message.key} was given up, and had stood still for {stood:.0f} s"
+
+
 def _pauses(history: History) -> Iterator[tuple[str | None, float, float]]:
     """What was paused, and from when until when on the database's clock."""
     resumes = [call.asked for call in history.calls if call.asked.verb == "resume"]
@@ -82,4 +114,9 @@ def _pauses(history: History) -> Iterator[tuple[str | None, float, float]]:
             yield subject, since, min(ends, default=math.inf)
 
 
-RULES = (what_is_held_waits_for_a_person, a_resend_is_performed, what_is_paused_stands)
+RULES = (
+    what_is_held_waits_for_a_person,
+    a_resend_is_performed,
+    what_is_paused_stands,
+    what_stands_still_does_not_age,
+)

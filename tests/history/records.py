@@ -171,13 +171,15 @@ class Terms:
 
     `wire_is_whole`: no delivery worker was killed or frozen, and no answer of a receiver was cut or late, so that
     nothing that was confirmed has a reason to be sent again. `destinations` are those whose receivers wrote logs; None:
-    all. `holding` are those where what is unknown waits for a person.
+    all. `holding` are those where what is unknown waits for a person. `message_age_seconds_max` is when a message is
+    given up although it has attempts left.
     `slack_seconds` is how long something due may stay undone after the last fault: poll, sweep and one try.
     """
 
     turn_attempts_max: int | None = None
     releases_max: int | None = None
     message_attempts_max: int | None = None
+    message_age_seconds_max: float | None = None
     wire_is_whole: bool = False
     destinations: tuple[str, ...] | None = None
     holding: tuple[str, ...] = ()

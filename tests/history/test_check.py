@@ -195,6 +195,12 @@ SPOILED: dict[str, list[Spoil]] = {
         _called(5.5, "pause", request="all/"),
         _called(7.9, "pause", request="destination/crm"),
     ],
+    "what_stands_still_does_not_age": [
+        _both(
+            _record(Terms, message_attempts_max=9, message_age_seconds_max=60.0),
+            _event("settle", 0, reason="gave_up: http_503"),
+        ),
+    ],
     "a_resend_is_performed": [_called(11.0, "resend", message="msg_1")],
     "only_declared_moves_are_made": [
         _event("release", 0, to_state="waiting"),

@@ -9,7 +9,7 @@ from app.channels import webhook
 from app.domain.errors import NotReady
 from app.domain.model import Taken
 from app.domain.outcome import Answer, Delivered, Outcome
-from app.engine import delivery, redrive, resend, seal, settle, sweep, take
+from app.engine import breaker, delivery, redrive, resend, seal, settle, sweep, take
 from app.workers.deliverer import Deliverer
 from tests.plants.planting import Edit, Plant, Swap
 
@@ -121,6 +121,22 @@ PLANTS = {
                 },
             )
         ],
+    ),
+    "pause-unsent": Plant(
+        "a take does not look whether its destination is paused",
+        [Edit(take, "take_messages", {"or (p.kind = 'destination' and": "or (false and"})],
+    ),
+    "still-ages": Plant(
+        "a message ages while its destination stands still",
+        [Edit(take, "take_messages", {"select sum(extract(": "select 0 * sum(extract("})],
+    ),
+    "never-probed": Plant(
+        "a breaker that is open is never tried again",
+        [Edit(take, "take_messages", {"then least(free, 1)": "then 0"})],
+    ),
+    "never-given-back": Plant(
+        "what ends still counts as being sent",
+        [Edit(breaker, "end_attempts", {"d.sending - decided.ended": "d.sending"})],
     ),
     "strict-forgotten": Plant(
         "who waited in a strict set waits for its lane alone, once that moves on",

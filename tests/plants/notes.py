@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from app.engine.database import Pool
     from tests.database import Admin
 
-TERMS = Terms(turn_attempts_max=5, releases_max=20, message_attempts_max=5, slack_seconds=1.0)
+TERMS = Terms(
+    turn_attempts_max=5,
+    releases_max=20,
+    message_attempts_max=5,
+    message_age_seconds_max=86_400.0,
+    slack_seconds=1.0,
+)
 
 # What a verb raises when the service, or the database behind it, does not do it.
 Failed = (SinksweepError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)

@@ -144,6 +144,26 @@ async def stopped_and_let_go(stage: Stage) -> None:
     await stage.rest()
 
 
+async def stopped_for_days(stage: Stage) -> None:
+    """A destination is paused for longer than its messages may take, and fails once when it goes on."""
+    await stage.answer("a", "1", lane="c")
+    await stage.pause("destination", CRM)
+    await stage.travel(2 * 86_400)
+    await stage.resume("destination", CRM)
+    await stage.deliver(503)
+    await stage.rest()
+
+
+async def down_for_a_while(stage: Stage) -> None:
+    """A receiver answers so many with a failure that its breaker opens, and works when it is tried again."""
+    for n in range(12):
+        await stage.answer(f"a{n}", f"{n}", lane=None)
+    await stage.deliver(500)
+    await stage.travel(1)
+    await stage.deliver()
+    await stage.rest()
+
+
 async def left_too_long(stage: Stage) -> None:
     """The first of a conversation is too old when an agent comes at last; the second is not."""
     await stage.post("a", "c")

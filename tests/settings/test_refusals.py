@@ -192,6 +192,12 @@ def test_a_key_whose_feature_is_not_built_stops_the_start(text: str) -> None:
     [
         ("[database]\nlock_timeout_ms = 6000", "database.lock_timeout_ms"),
         ("[database]\ncommand_seconds_max = 3", "database.statement_timeout_ms"),
+        ("[database]\npooler_keeps_statements = true", "database.pooler_keeps_statements"),
+        ("[queues.a]\nrate_burst = 5", "queues.a.rate_burst"),
+        (
+            '[destinations.a]\nkind = "x"\nbreaker_seconds_max = 1',
+            "destinations.a.breaker_seconds",
+        ),
         ("[limits]\nlease_seconds_max = 59", "queues.default.lease_seconds"),
         ("[queues.a]\nbackoff_seconds = 61", "queues.a.backoff_seconds"),
         (

@@ -74,4 +74,4 @@ async def test_a_key_cannot_be_made_for_an_unknown_scope_or_for_no_time(rig: Rig
         assert run.result().code == 2
         assert "Traceback" not in run.result().err
     listed = await rig.run("keys", "list")
-    assert [line.split()[-1] for line in listed.out.splitlines()] == ["rig"]
+    assert [line.split()[-1] for line in listed.out.splitlines()] == ["name", "rig"]

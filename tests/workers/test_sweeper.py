@@ -94,15 +94,20 @@ async def test_a_chore_that_fails_keeps_no_other_from_running(
 
 
 async def test_a_turn_that_somebody_holds_keeps_no_chore_and_no_pass_from_ending(
-    sink: Sink, opening: OpenCore, clock: Clock
+    sink: Sink, opening: OpenCore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = await sink.hold("a")
     later = await sink.accept_one("b", delay_seconds=30.0)
+    waits = await sink.accept_one("c", delay_seconds=30.0)
     await clock.travel(120)
     async with opening({}, database={"lock_timeout_ms": 20}) as core:
         async with clock.admin.transaction():
-            await clock.admin.execute("select from sink.turn where id = $1 for update", held.turn)
+            for turn in (held.turn, waits.turn):
+                await clock.admin.execute("select from sink.turn where id = $1 for update", turn)
             await Sweeper(core).tick()
             assert await sink.state(later.turn) == "queued"
+        # It is nobody's mistake, and no error is told.
+        assert "held by somebody else" in caplog.text
+        assert {record.levelname for record in caplog.records} <= {"INFO", "WARNING"}
         await Sweeper(core).tick()
-    assert await sink.state(held.turn) == "queued"
+    assert await sink.state(held.turn) == await sink.state(waits.turn) == "queued"

@@ -7,23 +7,18 @@ within the grace, and leaves what is left to the leases.
 import asyncio
 import contextlib
 import logging
-import resource
 import signal
 import socket
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 
 import uvicorn
 
-from app.api.application import build_application
-from app.api.protocol import protocol_with
-from app.core import Core, database_options
-from app.domain.errors import NotReady, SinksweepError
-from app.engine.pooler import check_pooler, refusal
-from app.engine.schema import check_schema, undurable
+from app.core import Core
 from app.engine.wake import OUTBOX
+from app.service.listening import PortTaken, allow_files, bind, build_server, url_of
+from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
 from app.workers.loop import Loop, run_loop
 from app.workers.names import Names
@@ -31,13 +26,17 @@ from app.workers.purger import Purger
 from app.workers.resender import Resender
 from app.workers.sweeper import Sweeper
 
-log = logging.getLogger(__name__)
+__all__ = [
+    "PortTaken",
+    "Role",
+    "UndurableServer",
+    "bind",
+    "check_database",
+    "run_service",
+    "url_of",
+]
 
-BACKLOG = 2048
-START_SECONDS_MAX = 5.0
-START_PAUSE_SECONDS = 0.5
-# Files that a process has open beside its connections.
-FILES_SPARE = 1000
+log = logging.getLogger(__name__)
 
 
 class Role(StrEnum):
@@ -46,87 +45,6 @@ class Role(StrEnum):
     API = "api"
     DELIVER = "deliver"
     SWEEP = "sweep"
-
-
-class PortTaken(SinksweepError):
-    """The address cannot be listened on."""
-
-
-class UndurableServer(SinksweepError):
-    """The database would lose what it has acknowledged."""
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process has its own, for all its roles."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, so that the port is known, and taken, before anything else is opened.
-
-    Raises `PortTaken`.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, so that the event loop knows what it is and sends small answers at once.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        message = (
-            f"port: {host}:{port} cannot be listened on ({error.strerror}); "
-            "choose another with SINKSWEEP_PORT or --port, 0 for any that is free"
-        )
-        raise PortTaken(message) from error
-    listener.setblocking(False)  # noqa: FBT003 - its only form
-    return listener
-
-
-def url_of(listener: socket.socket) -> str:
-    """Where the listener is reached."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def check_database(core: Core) -> None:
-    """Refuse to start on another schema, or on a server that loses commits, unless told to.
-
-    A server that is just starting is waited for a moment, which is less than the start of another process.
-    """
-    unsafe = await _when_there(core)
-    if unsafe and not core.settings.database.allow_unsafe:
-        message = (
-            f"this server acknowledges what it can lose: {', '.join(unsafe)}. Set it on, or set "
-            "database.allow_unsafe = true for data that nobody needs"
-        )
-        raise UndurableServer(message)
-    log.info(
-        "a 2xx stands on a commit with %s",
-        "fsync, full_page_writes and synchronous_commit on" if not unsafe else ", ".join(unsafe),
-    )
-
-
-async def _when_there(core: Core) -> list[str]:
-    until = time.monotonic() + START_SECONDS_MAX
-    options = database_options(core.settings)
-    while True:
-        try:
-            await check_pooler(options)
-            await check_schema(core.pool)
-            return await undurable(core.pool)
-        except NotReady as error:
-            if refused := refusal(error.__cause__):
-                raise refused from error
-            if time.monotonic() > until:
-                raise
-            log.info("waiting for the database")
-            await asyncio.sleep(START_PAUSE_SECONDS)
 
 
 async def run_service(
@@ -138,7 +56,7 @@ async def run_service(
 ) -> None:
     """Run the roles until a signal asks to stop. Every role serves health and metrics."""
     stop = asyncio.Event()
-    _allow_files(core.settings.server.connections_max + FILES_SPARE)
+    allow_files(core.settings.server.files_max)
     with _signals(stop):
         async with asyncio.TaskGroup() as background:
             wakes = background.create_task(core.wakes.run())
@@ -155,7 +73,7 @@ async def _run_roles(
     running: asyncio.TaskGroup,
     when_ready: Callable[[], None],
 ) -> None:
-    server = _Server(_server_configuration(core, roles, running))
+    server = build_server(core, api=Role.API in roles, running=running)
     log.info("serving %s at %s", ", ".join(sorted(roles)), url_of(listener))
     serving = running.create_task(server.serve(sockets=[listener]))
     async with contextlib.AsyncExitStack() as stack:
@@ -240,7 +158,7 @@ async def _delivering(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[
 async def _resending(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
     resender = Resender(core, running)
-    loop = Loop("resend", resender.tick, core.settings.delivery.poll_seconds)
+    loop = Loop("resend", resender.tick, core.settings.delivery.poll_seconds, resender.more)
     running.create_task(run_loop(loop, core=core, stop=stop))
     try:
         yield
@@ -252,40 +170,6 @@ async def _resending(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[N
 async def _settle(deliverer: Deliverer) -> None:
     while True:
         await deliverer.settle_ended()
-
-
-def _server_configuration(
-    core: Core, roles: frozenset[Role], running: asyncio.TaskGroup
-) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_application(core, tasks=running, api=Role.API in roles),
-        http=protocol_with(
-            header_seconds_max=core.settings.limits.header_seconds_max,
-            answer_seconds_max=core.settings.limits.answer_seconds_max,
-            connections_max=core.settings.server.connections_max,
-        ),
-        loop="none",
-        lifespan="off",
-        ws="none",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=core.settings.server.keep_alive_seconds,
-        timeout_graceful_shutdown=max(1, int(core.settings.server.drain_seconds)),
-    )
-
-
-def _allow_files(count: int) -> None:
-    """As many connections as configured need as many open files; the usual allowance is for a thousand."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        # A system may allow less than it says.
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,83 @@
+"""What is there, from the command line: queues, sources and destinations, what they have to do, and what stops them."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from app.command.asking import Work, asking, options
+from app.command.printing import print_json, print_table
+from app.command.remote import Document, Remote
+
+if TYPE_CHECKING:
+    from app.command import Commands
+
+_TURNS: Final = (
+    "scheduled",
+    "waiting",
+    "queued",
+    "processing",
+    "sealed",
+    "failed",
+    "undelivered",
+)
+_MESSAGES: Final = ("pending", "sending", "dead", "unknown")
+
+Row = tuple[object, ...]
+
+
+def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
+    del common  # the service has the configuration
+    parent = options()
+    for name, heads, row in (
+        ("queues", (*_TURNS, "oldest queued"), _queue),
+        ("sources", ("held", "oldest held"), _source),
+        ("destinations", ("breaker", *_MESSAGES, "oldest pending"), _destination),
+    ):
+        family = commands.add_parser(name, help=f"{name}, their load, and what stops them")
+        verbs = family.add_subparsers(required=True, metavar="VERB")
+        found = verbs.add_parser("list", parents=[parent], help="by name; counts end at 1000")
+        found.set_defaults(run=asking(_listing(f"/v1/{name}", heads, row)))
+
+
+def _listing(path: str, heads: tuple[str, ...], row: Callable[[Document], Row]) -> Work:
+    async def work(remote: Remote, arguments: argparse.Namespace) -> int:
+        answer = await remote.get(path)
+        if arguments.json:
+            print_json(answer)
+            return 0
+        rows = [(one["name"], _stopped(one), *row(one)) for one in answer["items"]]
+        print_table(rows, heads=("name", "state", *heads))
+        everything = answer["everything_paused"]
+        if everything:
+            print(f"sinksweep: everything is paused since {everything['at']}", file=sys.stderr)
+        return 0
+
+    return work
+
+
+def _stopped(one: Document) -> str:
+    why = [
+        word
+        for word, so in (("paused", one["paused"]), ("not configured", not one["configured"]))
+        if so
+    ]
+    return ", ".join(why) or "open"
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f} s"
+
+
+def _queue(one: Document) -> Row:
+    return (*(one["turns"][state] for state in _TURNS), _seconds(one["oldest_queued_seconds"]))
+
+
+def _source(one: Document) -> Row:
+    return one["held"], _seconds(one["oldest_held_seconds"])
+
+
+def _destination(one: Document) -> Row:
+    messages = one["messages"] or {}
+    counts = (messages.get(state) for state in _MESSAGES)
+    return one["breaker"]["state"], *counts, _seconds(one["oldest_pending_seconds"])

@@ -1,0 +1,64 @@
+"""What comes in, and the handle it gets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+# The source of what comes over the plain API.
+API_SOURCE = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One inbound to accept. `scope` is what its key is unique in; `not_before` wins over `delay_seconds`.
+
+    Neither may lie further ahead than `delay_seconds_max`, by the database's clock.
+    """
+
+    scope: str
+    key: str
+    body_hash: bytes
+    queue: str
+    source: str
+    conversation: str | None
+    content_type: str
+    body: bytes
+    strict_json: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: str | None = None
+    priority: int = 0
+    delay_seconds: float = 0.0
+    not_before: datetime | None = None
+    delay_seconds_max: float = 31_536_000.0
+    joining: "Joining | None" = None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether it may share the turn of others of its conversation. What is not due yet joins nobody."""
+        on_time = self.not_before is None and not self.delay_seconds
+        return self.joining is not None and self.conversation is not None and on_time
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """How inbound of one conversation share a turn: it is due once nothing came for `quiet_seconds`, and at the latest
+    `seconds_max` after its first. `inbound_max` and `bytes_max` bound what one turn may gather.
+    """
+
+    quiet_seconds: float
+    seconds_max: float
+    inbound_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The handle of an inbound. `duplicate`: the key was known; `same_body`: and what came was what it stands for."""
+
+    inbound: UUID
+    turn: UUID
+    state: str
+    duplicate: bool
+    same_body: bool
+    key_expires_at: datetime

@@ -1,0 +1,199 @@
+"""A turn and who works on it: what agents ask for and are given, from claim to seal, and what people change."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPolicy:
+    """What a queue says about its turns. The back-off is `backoff_seconds`, doubling to its maximum."""
+
+    attempts_max: int
+    releases_max: int
+    backoff_seconds: float
+    backoff_seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """A wish for up to `turns_max` turns of one queue.
+
+    With `request_id` the claim may be repeated by the same principal; `parameters` is what must then be the same.
+    Input older than `input_age_seconds_max` is not worth an attempt.
+    """
+
+    queue: str
+    agent: str
+    turns_max: int
+    lease_seconds: int
+    answer_bytes_max: int
+    code_version: str | None = None
+    principal: str = ""
+    request_id: str | None = None
+    parameters: str = ""
+    input_age_seconds_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedInbound:
+    """One input of a claimed turn. `body` is None where the answer had no room for it."""
+
+    id: UUID
+    source: str
+    received_at: datetime
+    content_type: str
+    headers: Mapping[str, str]
+    metadata: str | None
+    body: bytes | None
+    strict_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """How an earlier attempt of a turn ended."""
+
+    attempt: int
+    ended: str
+    reason: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A turn under a lease. The token fences every write of its holder.
+
+    `waited_seconds` is from its input to this claim; None for a later attempt, and for a repeated request.
+    """
+
+    turn: UUID
+    token: UUID
+    attempt: int
+    lease_expires_in_seconds: float
+    conversation: str | None
+    inbound: Sequence[ClaimedInbound]
+    history: Sequence[EndedAttempt]
+    waited_seconds: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The token no longer holds: why, and where the turn is now."""
+
+    reason: str
+    turn_state: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchTurn:
+    """There is no such turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A lease to restore. `usage` is the attempt's running total of each field; the greatest ever told counts."""
+
+    turn: UUID
+    token: UUID
+    usage: Mapping[str, Decimal] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The lease is restored. `newer_inbound`: so many inbound wait behind this turn in its conversation."""
+
+    lease_expires_in_seconds: float
+    newer_inbound: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack:
+    """A turn handed back. `failed` counts the attempt and backs off; `final` ends the turn.
+
+    `untold`: whoever it was leased to never heard of it, so that not even the cap on releases counts.
+    """
+
+    turn: UUID
+    token: UUID
+    reason: str
+    delay_seconds: float = 0.0
+    failed: bool = False
+    final: bool = False
+    untold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """A turn was handed back. `wasted` is what its attempt had used, where that came to nothing."""
+
+    state: str
+    wasted: Mapping[str, Decimal] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMessage:
+    """One message of a set, checked and addressed. `hash` covers all that leaves."""
+
+    destination: str
+    recipient: str | None
+    conversation: str | None
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
+    delay_seconds: float
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealRequest:
+    """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one.
+
+    `order` is null for order within each conversation and destination, `strict` for that of the whole set.
+    """
+
+    turn: UUID
+    token: UUID
+    request_hash: bytes
+    messages: Sequence[DraftMessage]
+    order: Literal["strict"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedMessage:
+    id: UUID
+    key: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The set is recorded; `repeated` tells that it was before.
+
+    `held_seconds` is how long ago the turn was claimed, `age_seconds` how long ago its input came; None for a repeat.
+    """
+
+    state: str
+    payload_hash: str
+    messages: Sequence[SealedMessage]
+    repeated: bool
+    held_seconds: float | None = field(default=None, compare=False)
+    age_seconds: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadySealed:
+    """This attempt has sealed another set: the hash of the first."""
+
+    payload_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Where something is after an operator's call. `changed`: this call did it; `repeated`: an earlier one had."""
+
+    state: str
+    changed: bool
+    repeated: bool = False

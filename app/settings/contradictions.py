@@ -1,0 +1,81 @@
+"""What each key allows and all together do not: found before anything starts, and named by the key that gives way."""
+
+from collections.abc import Iterator
+
+from app.settings.faults import Fault, dotted, unknown_name
+from app.settings.shape import Database, Destination, Queue, Settings
+
+
+def contradictions(settings: Settings) -> Iterator[Fault]:
+    """Find every one."""
+    yield from _of_database(settings.database)
+    for name, queue in settings.queues.items():
+        at = dotted(["queues", name])
+        yield from _of_queue(at, queue, settings)
+        yield from _of_backoff(at, queue)
+    for name, to in settings.destinations.items():
+        at = dotted(["destinations", name])
+        yield from _compare(
+            f"{at}.breaker_seconds",
+            to.breaker_seconds,
+            to.breaker_seconds_max,
+            other="breaker_seconds_max",
+        )
+        yield from _of_backoff(at, to)
+
+
+def _of_database(database: Database) -> Iterator[Fault]:
+    yield from _compare(
+        "database.lock_timeout_ms",
+        database.lock_timeout_ms,
+        database.statement_timeout_ms,
+        other="database.statement_timeout_ms",
+    )
+    yield from _compare(
+        "database.statement_timeout_ms",
+        database.statement_timeout_ms,
+        database.command_seconds_max * 1000,
+        other="database.command_seconds_max",
+    )
+    if database.pooler_keeps_statements and database.pooler == "none":
+        detail = "tells of a pooler, and database.pooler names none"
+        yield Fault("database.pooler_keeps_statements", "contradiction", detail)
+
+
+def _of_queue(at: str, queue: Queue, settings: Settings) -> Iterator[Fault]:
+    yield from _compare(
+        f"{at}.lease_seconds",
+        queue.lease_seconds,
+        settings.limits.lease_seconds_max,
+        other="limits.lease_seconds_max",
+    )
+    yield from _compare(
+        f"{at}.coalesce_quiet_seconds",
+        queue.coalesce_quiet_seconds or 0.0,
+        queue.longest_coalesce_seconds,
+        other="coalesce_seconds_max",
+    )
+    if queue.coalesce_seconds_max is not None and queue.coalesce_quiet_seconds is None:
+        detail = "bounds coalesce_quiet_seconds, which is not given"
+        yield Fault(f"{at}.coalesce_seconds_max", "contradiction", detail)
+    if queue.rate_burst is not None and queue.rate_per_second is None:
+        detail = "bounds rate_per_second, which is not given"
+        yield Fault(f"{at}.rate_burst", "contradiction", detail)
+    for destination in queue.destinations or ():
+        if destination not in settings.destinations:
+            path = f"{at}.destinations.{dotted([destination])}"
+            yield unknown_name(path, name=destination, known=settings.destinations)
+
+
+def _of_backoff(at: str, policy: Queue | Destination) -> Iterator[Fault]:
+    yield from _compare(
+        f"{at}.backoff_seconds",
+        policy.backoff_seconds,
+        policy.backoff_seconds_max,
+        other="backoff_seconds_max",
+    )
+
+
+def _compare(path: str, low: float, high: float, *, other: str) -> Iterator[Fault]:
+    if low > high:
+        yield Fault(path, "contradiction", f"must not exceed {other}")
