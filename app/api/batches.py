@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from app.api.admission import Admitted
 from app.api.answers import json_answer
+from app.api.arrivals import KEY, SHAPE, read_arrival
 from app.api.calls import Api
 from app.api.group_commits import DAY_SECONDS
-from app.api.inbound import KEY, SHAPE, accepted_answer, note_accepted, read_arrival
+from app.api.inbound import accepted_answer, note_accepted
 from app.api.problems import Refusal, answer_error
 from app.domain.errors import InvalidContent, Problem
 from app.domain.json_text import AsSent, Items, Kind, RawJson, parse_envelope

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer
+from app.api.arrivals import DEFAULT_QUEUE
 from app.api.calls import Api
 from app.api.fields import Fields
-from app.api.inbound import DEFAULT_QUEUE
 from app.api.problems import Refusal
 from app.core import retention_windows
 from app.domain.json_text import Kind, parse_envelope

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer, rfc3339
+from app.api.arrivals import KEY
 from app.api.calls import Api, query_of
 from app.api.cursors import read_cursor, write_cursor
 from app.api.fields import Fields
-from app.api.inbound import KEY
 from app.api.turns import message_fields, read_number, status_fields
 from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id, parse_id
 from app.domain.lifecycle import MessageState, TurnState

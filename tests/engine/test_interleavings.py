@@ -111,7 +111,11 @@ class Crowd:
 
     async def settle(self) -> None:
         outcomes = self.chance.choice([OUTCOMES, OUTCOMES[5:]])
-        await self.end([(one, self.chance.choice(outcomes)) for one in self.out_of(self.sending)])
+        ended = [(one, self.chance.choice(outcomes)) for one in self.out_of(self.sending)]
+        async with asyncio.TaskGroup() as group:
+            # Together, or each by a worker of its own.
+            for batch in self.chance.choice([[ended], [[one] for one in ended]]):
+                group.create_task(self.end(batch))
 
     async def end(self, ended: list[tuple[Taken, Outcome]]) -> None:
         settlements = [

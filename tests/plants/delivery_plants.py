@@ -65,7 +65,7 @@ def _swallowed(_until_written: Any) -> Any:
 
 PLANTS = {
     "key-per-attempt": Plant(
-        "each attempt has a key of its own", [Swap(take, "_taken", _key_per_attempt)]
+        "each attempt has a key of its own", [Swap(take, "taken_of", _key_per_attempt)]
     ),
     "confirmed-by-404": Plant(
         "any status under 500 confirms", [Swap(webhook, "_judge", _under_500)]
