@@ -87,16 +87,19 @@ async def test_a_paused_destination_is_sent_nothing_and_another_one_is(sink: Sin
 async def test_a_pause_is_answered_behind_those_who_take_already(
     sink: Sink, suspend: "Suspend", kind: Kind, name: str
 ) -> None:
-    await sink.sealed("a", draft("1", "c"), draft("2", "d"))
+    turn, _ = await sink.sealed("a", draft("1", "c"), draft("2", "d"))
     taken = await sink.take_one()
+
+    async def states_once_paused() -> list[str]:
+        await pause(sink.pool, kind, name, by="ada")
+        return await sink.states(turn)
+
     async with suspend() as settling:
         await settling.sink.settle((taken, DELIVERED))
         taking = await settling.blocks(sink.take())
-        pausing = await settling.blocks(pause(sink.pool, kind, name, by="ada"), sessions=2)
-        taking.add_done_callback(lambda _: told.append("taken"))
-        pausing.add_done_callback(lambda _: told.append("paused"))
-        told: list[str] = []
-    assert told == ["taken", "paused"]
+        pausing = await settling.blocks(states_once_paused(), sessions=2)
+    # Whoever is told that it is paused finds that take committed, and no other follows.
+    assert pausing.result() == ["delivered", "sending"]
     assert len(taking.result()) == 1
 
 
