@@ -3,12 +3,12 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from app.command import EXIT_FAILED
-from app.command.printing import print_json
+from app.command.printing import print_json, print_more, print_table
 from app.command.remote import Document, Refused
 
 if TYPE_CHECKING:
@@ -86,6 +86,25 @@ async def for_each(
     if arguments.json:
         print_json({"items": done})
     return status
+
+
+async def show_list(
+    remote: "Remote",
+    arguments: argparse.Namespace,
+    path: str,
+    *,
+    filters: Sequence[str] = (),
+    columns: Sequence[str],
+) -> int:
+    """Show what a list holds: what was asked for, up to `--limit`, and whether there is more."""
+    query = query_of(arguments, *filters)
+    items, more = await remote.items(path, query, items_max=arguments.limit)
+    if arguments.json:
+        print_json({"items": items, "more": more})
+        return 0
+    print_table([[item[name] for name in columns] for item in items], heads=columns)
+    print_more(more, len(items))
+    return 0
 
 
 def quoted(text: str) -> str:

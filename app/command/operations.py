@@ -3,9 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, quoted
+from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, quoted, show_list
 from app.command.bulk import show_operation, watch
-from app.command.printing import print_json, print_more, print_table
 from app.command.remote import Remote
 
 if TYPE_CHECKING:
@@ -35,15 +34,9 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
 
 
 async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
-    found, more = await remote.items("/v1/operations", {}, items_max=arguments.limit)
-    if arguments.json:
-        print_json({"items": found, "more": more})
-        return 0
     counts = ("found", "changed", "refused", "failed")
-    names = ("id", "state", "verb", "kind", *counts, "created_at", "reason")
-    print_table([[operation[name] for name in names] for operation in found], heads=names)
-    print_more(more, len(found))
-    return 0
+    columns = ("id", "state", "verb", "kind", *counts, "created_at", "reason")
+    return await show_list(remote, arguments, "/v1/operations", columns=columns)
 
 
 async def _show(remote: Remote, arguments: argparse.Namespace) -> int:

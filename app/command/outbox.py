@@ -11,11 +11,11 @@ from app.command.asking import (
     for_each,
     options,
     positive,
-    query_of,
     quoted,
+    show_list,
 )
 from app.command.bulk import add_bulk
-from app.command.printing import print_fields, print_json, print_more, print_table
+from app.command.printing import print_fields, print_json, print_table
 from app.command.remote import Remote
 
 if TYPE_CHECKING:
@@ -67,15 +67,9 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
 
 
 async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
-    query = query_of(arguments, "state", "queue", "destination", "turn")
-    messages, more = await remote.items("/v1/outbox", query, items_max=arguments.limit)
-    if arguments.json:
-        print_json({"items": messages, "more": more})
-        return 0
-    names = ("id", "state", "destination", "queue", "attempts", "sealed_at", "reason")
-    print_table([[message[name] for name in names] for message in messages], heads=names)
-    print_more(more, len(messages))
-    return 0
+    filters = ("state", "queue", "destination", "turn")
+    columns = ("id", "state", "destination", "queue", "attempts", "sealed_at", "reason")
+    return await show_list(remote, arguments, "/v1/outbox", filters=filters, columns=columns)
 
 
 async def _show(remote: Remote, arguments: argparse.Namespace) -> int:

@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, query_of, quoted
+from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, quoted, show_list
 from app.command.bulk import add_bulk
-from app.command.printing import print_fields, print_json, print_more, print_table
+from app.command.printing import print_fields, print_json, print_table
 from app.command.remote import Document, Remote
 
 if TYPE_CHECKING:
@@ -53,15 +53,9 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
 
 
 async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
-    query = query_of(arguments, "state", "queue", "conversation", "key")
-    turns, more = await remote.items("/v1/turns", query, items_max=arguments.limit)
-    if arguments.json:
-        print_json({"items": turns, "more": more})
-        return 0
-    names = ("id", "state", "queue", "conversation", "attempt", "created_at", "reason")
-    print_table([[turn[name] for name in names] for turn in turns], heads=names)
-    print_more(more, len(turns))
-    return 0
+    filters = ("state", "queue", "conversation", "key")
+    columns = ("id", "state", "queue", "conversation", "attempt", "created_at", "reason")
+    return await show_list(remote, arguments, "/v1/turns", filters=filters, columns=columns)
 
 
 async def _show(remote: Remote, arguments: argparse.Namespace) -> int:
