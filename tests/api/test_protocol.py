@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from app.core import Draining
+from app.service.listening import allow_files
 from app.settings import Server
 from tests.api.conftest import Service, serving
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 REQUEST: Final = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 ALIVE: Final = b"alive\n"
 LEFT_SECONDS_MAX: Final = 10.0
+FILES: Final = 2000
 
 
 @contextlib.asynccontextmanager
@@ -229,6 +231,8 @@ async def test_a_long_request_outlives_a_part_of_the_next(service: Service) -> N
 
 
 async def test_idle_sockets_do_not_stop_a_request(service: Service) -> None:
+    # Both ends of each socket are files of this process, and an ordinary account begins with 1,024.
+    allow_files(FILES)
     async with contextlib.AsyncExitStack() as stack:
         idle = [await stack.enter_async_context(connected(service)) for _ in range(500)]
         for _, writer in idle[::2]:
