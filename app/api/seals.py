@@ -59,16 +59,16 @@ async def seal_turn(api: Api, request: Request, principal: Principal) -> Respons
     token = lease_token(fields)
     fields.not_built(*_NOT_BUILT)
     order = _read_order(fields)
-    messages, against = read_set(api, fields, place=place)
-    digest = request_hash((one.hash for one in messages), order=order)
-    sealing = SealRequest(turn, token, digest, messages, order)
-    if against is None:
+    proposal = await read_set(api, fields, place=place)
+    digest = request_hash(proposal.asked, order=order)
+    sealing = SealRequest(turn, token, digest, proposal.messages, order)
+    if proposal.against is None:
         outcome = await api.commits.seal(sealing)
     elif (earlier := await find_seal(core.pool, sealing)) is not None:
         # It was allowed once: whoever repeats it learns what came of it.
         outcome = earlier
     else:
-        raise against
+        raise proposal.against
     count, queue = core.metrics.seals, core.queue_label(place.queue)
     match outcome:
         case Sealed():

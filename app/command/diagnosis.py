@@ -55,14 +55,14 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from app.core import build_routes
+    from app.core import build_intakes, build_routes
     from app.doctor.configuration import warnings
     from app.settings import SettingsError
 
     faults, told = [], []
     try:
         settings = read_settings(arguments)
-        told = list(warnings(settings, build_routes(settings)))
+        told = list(warnings(settings, build_routes(settings), build_intakes(settings)))
     except SettingsError as error:
         faults = list(error.faults)
     if arguments.json:

@@ -10,12 +10,27 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app import VERSION
 from app.channels import Outgoing, Wire
-from app.core.destinations import Route, build_routes, channel_faults, warn_of_secrets
+from app.core.destinations import (
+    Route,
+    build_routes,
+    channel_faults,
+    read_capability,
+    spell_address,
+    warn_of_secrets,
+)
+from app.core.sources import (
+    FetchedKeys,
+    Intake,
+    build_intakes,
+    source_faults,
+    warn_of_source_secrets,
+)
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
 from app.domain.model import API_SOURCE, DeliveryPolicy, TurnPolicy
@@ -23,7 +38,7 @@ from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
 from app.engine.purge import Windows
 from app.engine.wake import Wakes
-from app.settings import Settings
+from app.settings import Fault, Settings
 from app.telemetry import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
@@ -35,13 +50,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Core",
     "Draining",
+    "Intake",
     "InvalidConfiguration",
     "Route",
+    "build_intakes",
     "build_routes",
     "channel_faults",
     "database_options",
+    "kind_faults",
+    "now",
     "open_core",
+    "read_capability",
     "retention_windows",
+    "spell_address",
 ]
 
 DAY_SECONDS = 86_400
@@ -81,6 +102,7 @@ class Core:
     pool_watch: PoolWatch
     wakes: Wakes
     routes: Mapping[str, Route]
+    intakes: Mapping[str, Intake]
     wire: Wire
     metrics: Metrics
     ids: IdFactory
@@ -90,6 +112,8 @@ class Core:
     passes: dict[str, tuple[float, float]] = field(default_factory=dict)
     # What open rows name and nobody configured here, by kind.
     unconfigured: dict[str, list[str]] = field(default_factory=dict)
+    # The public keys of the sources that need some.
+    fetched: FetchedKeys = field(default_factory=FetchedKeys)
 
     # The policy of each configured queue, and of each configured destination.
     turn_policies: Mapping[str, TurnPolicy] = field(init=False)
@@ -110,9 +134,14 @@ class Core:
         """The names that are configured here, by kind: `queue`, `source` and `destination`."""
         return {
             "queue": frozenset(self.settings.queues),
-            "source": frozenset({API_SOURCE}),
+            "source": frozenset({API_SOURCE, *self.intakes}),
             "destination": frozenset(self.routes),
         }
+
+
+def kind_faults(settings: Settings) -> list[Fault]:
+    """What channels and providers find wrong with their own parts of the configuration."""
+    return [*channel_faults(settings), *source_faults(settings)]
 
 
 def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
@@ -164,8 +193,9 @@ def database_options(settings: Settings) -> DatabaseOptions:
 async def open_core(settings: Settings, *, application_name: str) -> AsyncGenerator[Core]:
     """Open everything for one process. The database may be away: then calls fail, and the start does not."""
     options = database_options(settings)
-    routes = build_routes(settings)
+    routes, intakes = build_routes(settings), build_intakes(settings)
     warn_of_secrets(routes)
+    warn_of_source_secrets(intakes)
     async with contextlib.AsyncExitStack() as stack:
         metrics = build_metrics()
         watch = PoolWatch(acquired=metrics.pool_acquire_seconds.observe)
@@ -189,6 +219,7 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
             pool_watch=watch,
             wakes=wakes,
             routes=routes,
+            intakes=intakes,
             wire=Wire(http=client, store=partial(_store, pool)),
             metrics=metrics,
             ids=IdFactory(milliseconds=_unix_milliseconds, random_bytes=os.urandom),
@@ -208,6 +239,11 @@ async def _store(pool: "Pool", message: Outgoing) -> int:
         headers=message.headers,
         body=message.body,
     )
+
+
+def now() -> datetime:
+    """This machine's clock, for the time of signatures and nothing else: Postgres is the clock that decides."""
+    return datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
 
 
 def _unix_milliseconds() -> int:
