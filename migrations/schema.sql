@@ -290,6 +290,11 @@ CREATE TABLE sink.resend (
     CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL)))
 );
 
+CREATE TABLE sink.schedule (
+    source text NOT NULL COLLATE pg_catalog."C",
+    looked_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE sink.standstill (
     destination text NOT NULL COLLATE pg_catalog."C",
     cause text NOT NULL COLLATE pg_catalog."C",
@@ -398,6 +403,9 @@ ALTER TABLE ONLY sink.pause
 
 ALTER TABLE ONLY sink.resend
     ADD CONSTRAINT resend_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY sink.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (source);
 
 ALTER TABLE ONLY sink.standstill
     ADD CONSTRAINT standstill_pkey PRIMARY KEY (destination, cause, began_at);
@@ -508,6 +516,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox_payload TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.pause TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.resend TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.schedule TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.standstill TO sinksweep_app;
 

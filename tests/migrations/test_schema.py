@@ -50,6 +50,7 @@ TABLES = {
     "outbox_payload",
     "pause",
     "resend",
+    "schedule",
     "standstill",
     "tombstone",
     "turn",
