@@ -1,9 +1,10 @@
 """Sources, from the command line: the URL of each, to paste where its provider asks for one, and how they are."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
-from app.command import read_settings
+from app.command import EXIT_FAILED, EXIT_USAGE, read_settings, run_to_the_end
 from app.command.asking import asking, options
 from app.command.overviews import Row, listing, seconds
 from app.command.printing import print_json, print_table
@@ -11,6 +12,7 @@ from app.command.remote import Document
 
 if TYPE_CHECKING:
     from app.command import Commands
+    from app.command.source_trial import Found
 
 
 def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
@@ -23,6 +25,41 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
     found = verbs.add_parser("list", parents=[options()], help="their load, and what stops them")
     heads = ("kind", "queue", "held", "oldest held", "missing")
     found.set_defaults(run=asking(listing("/v1/sources", heads, _row)))
+    tested = verbs.add_parser(
+        "test", parents=[common], help="try its URL, and say what is wrong; nothing is kept"
+    )
+    tested.add_argument("name", metavar="NAME")
+    tested.add_argument("--json", action="store_true", help="for programs")
+    tested.set_defaults(run=_test)
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    """With the configuration and the secrets of this machine, and the service behind the source's own URL."""
+    from app.command.source_trial import look_at
+    from app.core import build_intakes, now
+
+    settings = read_settings(arguments)
+    intakes = build_intakes(settings)
+    intake = intakes.get(arguments.name)
+    if intake is None:
+        known = ", ".join(sorted(intakes)) or "none"
+        print(f"sinksweep: there is no such source; known here: {known}", file=sys.stderr)
+        return EXIT_USAGE
+    found: list[Found] = []
+
+    async def work() -> None:
+        found.extend(await look_at(intake, settings, now()))
+
+    run_to_the_end(work())
+    is_good = all(one.what != "wrong" for one in found)
+    if arguments.json:
+        told = {"name": intake.name, "kind": intake.settings.kind, "good": is_good}
+        print_json({**told, "found": [{"what": one.what, "words": one.words} for one in found]})
+    else:
+        print(f"{intake.name} ({intake.settings.kind}): {'good' if is_good else 'not good'}")
+        for one in found:
+            print(f"  {one.what}: {one.words}.")
+    return 0 if is_good else EXIT_FAILED
 
 
 def _urls(arguments: argparse.Namespace) -> int:

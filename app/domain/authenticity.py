@@ -50,6 +50,17 @@ def check_hmac(
         raise Refused(Result.BAD_SIGNATURE, "signature_wrong")
 
 
+def hmac_of(
+    signed: bytes,
+    *,
+    secrets: Sequence[bytes],
+    algorithm: Algorithm = "sha256",
+    encoding: Encoding = "hex",
+) -> str:
+    """Sign as a provider does, with the first secret: for a trial of our own; raises `Refused` without one."""
+    return _ENCODERS[encoding](hmac.digest(usable(secrets)[0], signed, algorithm)).decode()
+
+
 def check_shared(given: str | bytes, *, secrets: Sequence[bytes]) -> None:
     """Demand that what is given is one of the secrets itself; a header is text. Raises `Refused`."""
     sent = given.encode("latin-1", "replace") if isinstance(given, str) else given

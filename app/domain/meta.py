@@ -3,10 +3,10 @@
 One request holds many things of many accounts, and has no id. Each is taken by itself, as its own slice.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from app.domain.authenticity import check_hmac, check_shared
+from app.domain.authenticity import check_hmac, check_shared, hmac_of
 from app.domain.form import read_form, text_of, values_of
 from app.domain.json_view import (
     SLICES_MAX,
@@ -58,6 +58,13 @@ def check_signature(request: Request, secrets: Sequence[bytes]) -> None:
     given = request.header(SIGNATURE)
     candidates = [given.removeprefix(_PREFIX)] if given.startswith(_PREFIX) else []
     check_hmac(candidates, request.body, secrets=secrets)
+
+
+def signed_nothing(of: str, secrets: Sequence[bytes]) -> tuple[Mapping[str, str], bytes]:
+    """Headers and body of a signed batch of an `object` without entries; raises `Refused` without a secret."""
+    body = b'{"object":"%b","entry":[]}' % of.encode()
+    signature = _PREFIX + hmac_of(body, secrets=secrets)
+    return {"content-type": "application/json", SIGNATURE: signature}, body
 
 
 def answer_handshake(request: Request, tokens: Sequence[bytes]) -> Reply:

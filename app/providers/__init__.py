@@ -7,7 +7,7 @@ table, keeps nothing between requests, and reaches nobody while it reads one.
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
 from types import MappingProxyType
@@ -53,6 +53,14 @@ class Sheet:
     key: str
     conversation: str
     setup: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A rightly signed request that holds nothing to keep: whether it is taken tells whether both have one secret."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes
 
 
 class Provider(ABC, Generic[ConfigT]):
@@ -115,6 +123,16 @@ class Provider(ABC, Generic[ConfigT]):
         Pure, and the same for every replica: times are the database's, and an item's first key is its scheduled time.
         """
         return ()
+
+    def trial(
+        self,
+        *,
+        config: ConfigT,  # noqa: ARG002 - for kinds that can sign something
+        secrets: Secrets,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> Trial | None:
+        """What a source can be tried with, so that nothing is kept of it; None where nothing can be signed."""
+        return None
 
     async def refresh(self, *, config: ConfigT, wire: GuardedClient) -> Keys | None:  # noqa: ARG002
         """Fetch the public keys; None where they could not be had."""

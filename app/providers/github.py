@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.authenticity import check_hmac
+from app.domain.authenticity import check_hmac, hmac_of
 from app.domain.form import read_form, text_of
 from app.domain.json_view import Json, at, name_at, read_object, text_at, time_at
 from app.domain.webhook import (
@@ -24,7 +24,7 @@ from app.domain.webhook import (
     View,
     body_key,
 )
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 
 _FORM = "application/x-www-form-urlencoded"
 _PREFIX = "sha256="
@@ -96,6 +96,18 @@ class Github(Provider[GithubConfig]):
                 ),
             )
         )
+
+    def trial(
+        self,
+        *,
+        config: GithubConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,  # noqa: ARG002
+    ) -> Trial:
+        """What it sends itself when a webhook is added."""
+        signature = _PREFIX + hmac_of(b"{}", secrets=secrets.active)
+        told = {"x-github-event": "ping", "x-hub-signature-256": signature}
+        return Trial({"content-type": "application/json", **told}, b"{}")
 
 
 def _payload(form: bytes) -> bytes:

@@ -5,9 +5,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.meta import BODY_BYTES_MAX, SIGNATURE, answer_handshake, check_signature, read_page
+from app.domain.meta import (
+    BODY_BYTES_MAX,
+    SIGNATURE,
+    answer_handshake,
+    check_signature,
+    read_page,
+    signed_nothing,
+)
 from app.domain.webhook import Batch, Keys, Reply, Request, Secrets
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 from app.wire.pointer import Pointers
 
 
@@ -50,6 +57,16 @@ class Instagram(Provider[InstagramConfig]):
             return answer_handshake(request, secrets.named.get("verify_tokens", ()))
         check_signature(request, secrets.active)
         return read_page(request.body, of="instagram")
+
+    def trial(
+        self,
+        *,
+        config: InstagramConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,  # noqa: ARG002
+    ) -> Trial:
+        """A batch without entries."""
+        return Trial(*signed_nothing("instagram", secrets.active))
 
 
 provider = Instagram()

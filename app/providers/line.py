@@ -7,7 +7,7 @@ under its own id. The token that it can be answered with holds for a minute and 
 import json
 from datetime import datetime, timedelta
 
-from app.domain.authenticity import check_hmac
+from app.domain.authenticity import check_hmac, hmac_of
 from app.domain.json_view import Json, at, name_at, read_object, slices_at, text_at, time_at
 from app.domain.webhook import (
     Attachment,
@@ -22,7 +22,7 @@ from app.domain.webhook import (
     View,
     body_key,
 )
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 
 _SIGNATURE = "x-line-signature"
 _TOKEN_LIFE = timedelta(minutes=1)
@@ -82,6 +82,18 @@ class Line(Provider[LineConfig]):
             ),
             facts={_AGAIN[-1]: "true"} if is_again else {},
         )
+
+    def trial(
+        self,
+        *,
+        config: LineConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,  # noqa: ARG002
+    ) -> Trial:
+        """No events, as its console sends when it verifies a URL."""
+        body = b'{"destination":"","events":[]}'
+        signature = hmac_of(body, secrets=secrets.active, encoding="base64")
+        return Trial({"content-type": "application/json", _SIGNATURE: signature}, body)
 
 
 def _item(event: Json, raw: bytes, now: datetime) -> Item:

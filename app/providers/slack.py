@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.authenticity import check_hmac, check_time, read_seconds
+from app.domain.authenticity import check_hmac, check_time, hmac_of, read_seconds
 from app.domain.form import read_form, text_of
 from app.domain.json_view import (
     Json,
@@ -36,7 +36,7 @@ from app.domain.webhook import (
     View,
     body_key,
 )
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 
 _FORM = "application/x-www-form-urlencoded"
 _RESPONSE_URL_LIFE = timedelta(minutes=30)
@@ -87,6 +87,21 @@ class Slack(Provider[SlackConfig]):
         if request.content_type == _FORM:
             return _interaction(request.body, now)
         return _event(request.body)
+
+    def trial(
+        self,
+        *,
+        config: SlackConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,
+    ) -> Trial:
+        """The handshake."""
+        body = b'{"type":"url_verification","challenge":"sinksweep"}'
+        time = str(int(now.timestamp()))
+        signature = hmac_of(b"v0:" + time.encode() + b":" + body, secrets=secrets.active)
+        return Trial(
+            {"x-slack-request-timestamp": time, "x-slack-signature": f"v0={signature}"}, body
+        )
 
 
 def _event(body: bytes) -> Batch | Reply:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.authenticity import check_hmac, check_time, read_seconds
+from app.domain.authenticity import check_hmac, check_time, hmac_of, read_seconds
 from app.domain.json_view import Json, name_at, read_object, text_at, time_at
 from app.domain.webhook import Batch, Item, Keys, Refused, Request, Result, Secrets, View
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 
 
 class StripeConfig(Options):
@@ -61,6 +61,18 @@ class Stripe(Provider[StripeConfig]):
         if not name_at(event, "id"):
             raise Refused(Result.MALFORMED, "id_missing")
         return Batch((_item(event, request.body),))
+
+    def trial(
+        self,
+        *,
+        config: StripeConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,
+    ) -> Trial:
+        """No event: rightly signed, and refused for what it lacks."""
+        time = str(int(now.timestamp()))
+        signature = hmac_of(time.encode() + b".{}", secrets=secrets.active)
+        return Trial({"stripe-signature": f"t={time},v1={signature}"}, b"{}")
 
 
 def _item(event: Json, body: bytes) -> Item:

@@ -6,7 +6,7 @@ a bot's server would carry out what looks like a method in one.
 
 from datetime import datetime
 
-from app.domain.authenticity import check_shared
+from app.domain.authenticity import check_shared, usable
 from app.domain.json_view import Json, at, list_at, name_at, read_object, text_at, time_at
 from app.domain.webhook import (
     Attachment,
@@ -19,7 +19,7 @@ from app.domain.webhook import (
     Secrets,
     View,
 )
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 
 _MESSAGES = (
     "message",
@@ -67,6 +67,17 @@ class Telegram(Provider[TelegramConfig]):
         if not number:
             raise Refused(Result.MALFORMED, "update_id_missing")
         return Batch((_item(number, update, request.body),))
+
+    def trial(
+        self,
+        *,
+        config: TelegramConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,  # noqa: ARG002
+    ) -> Trial:
+        """No update: with the secret, and refused for what it lacks."""
+        secret = usable(secrets.active)[0].decode("latin-1")
+        return Trial({"x-telegram-bot-api-secret-token": secret}, b"{}")
 
 
 def _item(number: str, update: Json, body: bytes) -> Item:

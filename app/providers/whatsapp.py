@@ -19,9 +19,10 @@ from app.domain.meta import (
     change_key,
     check_signature,
     read_envelope,
+    signed_nothing,
 )
 from app.domain.webhook import Attachment, Batch, Item, Keys, Reply, Request, Secrets, View
-from app.providers import Options, Provider, Sheet, Signed
+from app.providers import Options, Provider, Sheet, Signed, Trial
 from app.wire.pointer import Pointers
 
 _MEDIA = ("image", "video", "audio", "voice", "document", "sticker")
@@ -81,6 +82,16 @@ class Whatsapp(Provider[WhatsappConfig]):
             for (entry, n), raw in slices_at(request.body, "entry", "*", "changes", "*")
             for item in _items(at(envelope, "entry", entry), n, raw)
         )
+
+    def trial(
+        self,
+        *,
+        config: WhatsappConfig,  # noqa: ARG002
+        secrets: Secrets,
+        now: datetime,  # noqa: ARG002
+    ) -> Trial:
+        """A batch without entries."""
+        return Trial(*signed_nothing("whatsapp_business_account", secrets.active))
 
 
 def _items(entry: Json, number: int, raw: bytes) -> Iterator[Item]:
