@@ -1,11 +1,13 @@
 """Public keys: fetched for the sources that verify with some, outside of every request, and kept for this process.
 
-Old ones are verified with until new ones are there. Who meets a key that nobody knows asks for them anew, and is not
-heard more often than once in a while.
+Old ones are verified with until new ones are there. Who meets a key that nobody knows asks for them anew: once in a
+while that is heard, however many ask.
 """
 
 import logging
+import math
 import time
+from collections.abc import Callable
 from typing import Final
 
 from app.core import Core
@@ -21,12 +23,14 @@ LOOK_SECONDS: Final = 5.0
 class PublicKeys:
     """Fetches what is missing or old. `tick` is one look."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds that only grow."""
         self._core = core
+        self._clock = clock
         self._next = dict.fromkeys(
-            (name for name, one in core.intakes.items() if one.provider.has_fetched_keys), 0.0
+            (name for name, one in core.intakes.items() if one.provider.has_fetched_keys), -math.inf
         )
-        self._asked_at = dict.fromkeys(self._next, 0.0)
+        self._fetched_at = dict.fromkeys(self._next, -math.inf)
 
     @property
     def needed(self) -> bool:
@@ -35,15 +39,15 @@ class PublicKeys:
 
     async def tick(self) -> float:
         """Fetch whatever is due."""
-        now = time.monotonic()
-        wanted, self._core.fetched.wanted = self._core.fetched.wanted, set()
+        now, wanted = self._clock(), self._core.fetched.wanted
         for name, due in self._next.items():
-            asked = name in wanted and now - self._asked_at[name] > AGAIN_SECONDS
+            asked = name in wanted and now - self._fetched_at[name] > AGAIN_SECONDS
             if now >= due or asked:
-                self._asked_at[name] = now
-                self._next[name] = now + (
-                    FRESH_SECONDS if await self._fetch(name) else AGAIN_SECONDS
-                )
+                # Who asks while they are fetched may have met a newer key.
+                wanted.discard(name)
+                self._fetched_at[name] = now
+                seconds = FRESH_SECONDS if await self._fetch(name) else AGAIN_SECONDS
+                self._next[name] = now + seconds
         return LOOK_SECONDS
 
     async def _fetch(self, name: str) -> bool:
