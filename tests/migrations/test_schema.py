@@ -40,18 +40,23 @@ TABLES = {
     "delivery_lane",
     "destination",
     "event",
+    "follow_up",
+    "hold",
     "idempotency_key",
     "inbound",
     "lane",
     "loopback",
+    "notice",
     "operation",
     "outbox",
     "outbox_payload",
     "pause",
     "resend",
+    "signal",
     "standstill",
     "tombstone",
     "turn",
+    "wait",
 }
 
 
