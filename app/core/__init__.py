@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING
 
 from app import VERSION
 from app.channels import Outgoing, Wire
-from app.core.destinations import Route, build_routes, channel_faults, warn_of_secrets
+from app.core.destinations import (
+    Route,
+    build_routes,
+    channel_faults,
+    warn_of_secrets,
+    warn_of_silence,
+)
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
 from app.domain.model import API_SOURCE, DeliveryPolicy, TurnPolicy
+from app.domain.notice import NoticeRoute
 from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
 from app.engine.purge import Windows
@@ -91,8 +98,9 @@ class Core:
     # What open rows name and nobody configured here, by kind.
     unconfigured: dict[str, list[str]] = field(default_factory=dict)
 
-    # The policy of each configured queue, and of each configured destination.
+    # The policy of each configured queue, and of each configured destination; whom each queue tells.
     turn_policies: Mapping[str, TurnPolicy] = field(init=False)
+    notice_routes: Mapping[str, NoticeRoute] = field(init=False)
     delivery_policies: Mapping[str, DeliveryPolicy] = field(init=False)
 
     def queue_label(self, queue: str) -> str:
@@ -102,6 +110,7 @@ class Core:
     def __post_init__(self) -> None:
         """Settings never change: neither do the policies that follow from them."""
         object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
+        object.__setattr__(self, "notice_routes", _notice_routes(self.settings))
         policies = {name: route.policy for name, route in self.routes.items()}
         object.__setattr__(self, "delivery_policies", policies)
 
@@ -122,7 +131,17 @@ def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
             releases_max=settings.limits.releases_max,
             backoff_seconds=queue.backoff_seconds,
             backoff_seconds_max=queue.backoff_seconds_max,
+            reminder_seconds=queue.reminder_seconds,
+            reminder_seconds_max=queue.reminder_seconds_max,
+            revisions_max=queue.revisions_max,
         )
+        for name, queue in settings.queues.items()
+    }
+
+
+def _notice_routes(settings: Settings) -> Mapping[str, NoticeRoute]:
+    return {
+        name: NoticeRoute(queue.escalate_to, queue.approvers)
         for name, queue in settings.queues.items()
     }
 
@@ -166,6 +185,7 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
     options = database_options(settings)
     routes = build_routes(settings)
     warn_of_secrets(routes)
+    warn_of_silence(settings)
     async with contextlib.AsyncExitStack() as stack:
         metrics = build_metrics()
         watch = PoolWatch(acquired=metrics.pool_acquire_seconds.observe)

@@ -18,6 +18,7 @@ from app.settings import (
     dotted,
     explain,
     resolve_secret,
+    silences,
     unknown_name,
 )
 
@@ -123,3 +124,9 @@ def warn_of_secrets(routes: Mapping[str, Route]) -> None:
             if resolve_secret(pointer) is None:
                 told = {"destination": name, "pointer": pointer}
                 log.warning("a secret is not there, and nothing is sent without it", extra=told)
+
+
+def warn_of_silence(settings: Settings) -> None:
+    """What is held already must be served, whether anybody hears of it or not."""
+    for fault in silences(settings):
+        log.warning("%s", fault)
