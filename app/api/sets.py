@@ -1,24 +1,25 @@
-"""The set of a seal: every message read and addressed, with everything that is wrong with it.
+"""The set of a seal: every message and follow-up read and addressed, with everything that is wrong with it.
 
-What is wrong with a message in itself could never be sealed. What only the configuration says against it may have been
+What is wrong with one in itself could never be sealed. What only the configuration says against it may have been
 sealed before the configuration changed, and is told apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from app.api.calls import Api
-from app.api.fields import PROBLEMS_MAX, Fields
+from app.api.fields import PROBLEMS_MAX, Fields, escaped, shown
+from app.api.follow_ups import Reach, read_follow_up
 from app.api.payloads import read_payload
 from app.api.problems import Refusal
 from app.channels import Draft
 from app.core import Route
 from app.domain.errors import InvalidContent, Problem, SinksweepError
 from app.domain.json_text import Kind
-from app.domain.model import DraftMessage
+from app.domain.model import DraftFollowUp, DraftMessage
 from app.domain.seal import message_hash
-from app.engine.inspect import Place
-from app.settings import Limits, Queue
+from app.settings import Queue
 
 RECIPIENT_BYTES_MAX: Final = 1000
 
@@ -34,45 +35,72 @@ MESSAGE: Final = {
 }
 
 
-def read_set(
-    api: Api, fields: Fields, *, place: Place
-) -> tuple[list[DraftMessage], SinksweepError | None]:
-    """Read every message, and what the configuration says against the set.
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A set as it was proposed, and what the configuration says against it. `routes` are where its messages go."""
+
+    messages: Sequence[DraftMessage]
+    follow_ups: Sequence[DraftFollowUp]
+    routes: Sequence[Route | None]
+    against: SinksweepError | None
+
+
+def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
+    """Read every message and follow-up, and what the configuration says against the set.
 
     Raises `InvalidContent`, with both, for a set that is wrong in itself.
     """
     core = api.core
-    queue = core.settings.queues.get(place.queue)
+    queue = core.settings.queues.get(reach.place.queue)
     routes = _routes(api, queue)
-    given = fields.values.get("messages")
-    if given is None:
+    if fields.values.get("messages") is None:
         fields.refuse("messages", "required")
-        given = []
     against: list[Problem] = []
-    drafts: list[DraftMessage | None] = []
-    for n, item in enumerate(cast("Sequence[dict[str, object]]", given)):
-        pointer = f"/messages/{n}"
-        draft = _read_message(
-            Fields(item, pointer=pointer, problems=fields.problems),
-            Fields(item, pointer=pointer, problems=against),
-            any_conversation=queue is not None and queue.conversations == "any",
-            place=place,
-            routes=routes,
-            limits=core.settings.limits,
-        )
-        drafts.append(draft)
+    drafts = [
+        _read_message(own, other, routes=routes, reach=reach)
+        for own, other in _items(fields, "messages", against)
+    ]
+    later = [
+        read_follow_up(own, other, reach) for own, other in _items(fields, "follow_ups", against)
+    ]
     messages = [draft for draft in drafts if draft is not None]
-    set_bytes_max = core.settings.limits.set_bytes_max
-    if sum(len(message.body) for message in messages) > set_bytes_max:
-        Fields({}, problems=against).refuse(
-            "messages", "set_too_large", f"at most {set_bytes_max} bytes"
-        )
-    if fields.problems or len(messages) < len(drafts):
+    follow_ups = [draft for draft in later if draft is not None]
+    whole = Fields({}, problems=against)
+    _check_limits(whole, messages, follow_ups, reach)
+    if fields.problems or len(messages) < len(drafts) or len(follow_ups) < len(later):
         raise InvalidContent(*[*fields.problems, *against][:PROBLEMS_MAX])
+    ways = [routes.get(message.destination) for message in messages]
     if queue is None:
         # Another replica may know it. What it allows is not for this one to guess.
-        return messages, Refusal("queue_not_configured", headers={"Retry-After": "5"})
-    return messages, InvalidContent(*against) if against else None
+        refusal = Refusal("queue_not_configured", headers={"Retry-After": "5"})
+        return Proposed(messages, follow_ups, ways, refusal)
+    refused = InvalidContent(*against) if against else None
+    return Proposed(messages, follow_ups, ways, refused)
+
+
+def _items(fields: Fields, name: str, against: list[Problem]) -> Iterator[tuple[Fields, Fields]]:
+    """Each item of a list: for what is wrong with it in itself, and for what the configuration says against it."""
+    given = cast("Sequence[dict[str, object]]", fields.values.get(name) or ())
+    for n, item in enumerate(given):
+        pointer = f"/{name}/{n}"
+        yield (
+            Fields(item, pointer=pointer, problems=fields.problems),
+            Fields(item, pointer=pointer, problems=against),
+        )
+
+
+def _check_limits(
+    against: Fields,
+    messages: Sequence[DraftMessage],
+    follow_ups: Sequence[DraftFollowUp],
+    reach: Reach,
+) -> None:
+    limits = reach.limits
+    size = sum(len(one.body) for one in messages) + sum(len(one.body) for one in follow_ups)
+    if size > limits.set_bytes_max:
+        against.refuse("messages", "set_too_large", f"at most {limits.set_bytes_max} bytes")
+    if follow_ups and reach.depth is not None and reach.depth.depth >= limits.depth_max:
+        against.refuse("follow_ups", "depth_exceeded", f"at most {limits.depth_max} deep")
 
 
 def _routes(api: Api, queue: Queue | None) -> dict[str, Route]:
@@ -86,22 +114,16 @@ def _routes(api: Api, queue: Queue | None) -> dict[str, Route]:
 
 
 def _read_message(
-    fields: Fields,
-    against: Fields,
-    *,
-    any_conversation: bool,
-    place: Place,
-    routes: dict[str, Route],
-    limits: Limits,
+    fields: Fields, against: Fields, *, routes: dict[str, Route], reach: Reach
 ) -> DraftMessage | None:
     """One message, unless it is wrong in itself. What the configuration says is noted in `against`."""
     destination = _destination(fields)
     recipient = fields.text("to", bytes_max=RECIPIENT_BYTES_MAX)
     payload = read_payload(fields)
     headers = _headers(fields)
-    delay = fields.seconds("delay_seconds", seconds_max=limits.delay_seconds_max)
+    delay = fields.seconds("delay_seconds", seconds_max=reach.limits.delay_seconds_max)
     conversation = fields.name("conversation", code="conversation_invalid")
-    if conversation not in (None, place.conversation) and not any_conversation:
+    if conversation not in (None, reach.place.conversation) and not reach.any_conversation:
         against.refuse("conversation", "conversation_not_allowed")
     if destination is None or payload is None:
         return None
@@ -119,7 +141,7 @@ def _read_message(
     else:
         _ask_route(against, route, draft)
     if conversation is None:
-        conversation = place.conversation
+        conversation = reach.place.conversation
     try:
         digest = message_hash(
             destination=destination,
@@ -164,7 +186,7 @@ def _headers(fields: Fields) -> dict[str, str]:
         if isinstance(text, str):
             headers[name] = text
         else:
-            fields.refuse(f"headers/{_escaped(name)}", "wrong_type", "a string is needed")
+            fields.refuse(f"headers/{escaped(name)}", "wrong_type", "a string is needed")
     return headers
 
 
@@ -174,18 +196,9 @@ def _ask_route(against: Fields, route: Route, draft: Draft) -> None:
         against.refuse("to", "to_not_allowed")
     for name in draft.headers:
         if name.lower() not in route.settings.headers_allow:
-            against.refuse(f"headers/{_escaped(name)}", "header_not_allowed")
+            against.refuse(f"headers/{escaped(name)}", "header_not_allowed")
     try:
         route.check(draft)
     except InvalidContent as invalid:
         for one in invalid.problems:
-            against.refuse(_shown(one.pointer).removeprefix("/"), one.code, one.detail)
-
-
-def _escaped(name: str) -> str:
-    return _shown(name[:255]).replace("~", "~0").replace("/", "~1")
-
-
-def _shown(text: str) -> str:
-    """A name may hold half a surrogate pair, which no answer should."""
-    return text.encode("utf-8", "replace").decode()
+            against.refuse(shown(one.pointer).removeprefix("/"), one.code, one.detail)

@@ -16,7 +16,7 @@ from enum import StrEnum
 import uvicorn
 
 from app.core import Core
-from app.engine.wake import OUTBOX
+from app.engine.wake import OUTBOX, SWEEP
 from app.service.listening import PortTaken, allow_files, bind, build_server, url_of
 from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
@@ -24,7 +24,7 @@ from app.workers.loop import Loop, run_loop
 from app.workers.names import Names
 from app.workers.purger import Purger
 from app.workers.resender import Resender
-from app.workers.sweeper import Sweeper
+from app.workers.sweeper import GATHER_SECONDS, Sweeper
 
 __all__ = [
     "PortTaken",
@@ -122,17 +122,18 @@ async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[N
 @contextlib.asynccontextmanager
 async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    loop = Loop(
-        "sweep", Sweeper(_through_the_reserve(core)).tick, core.settings.sweep.interval_seconds
-    )
-    running.create_task(run_loop(loop, core=core, stop=stop))
-    # Nobody waits for it: it has no part in the reserve.
-    purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
-    running.create_task(run_loop(purge, core=core, stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
+    sweeper = Sweeper(_through_the_reserve(core))
+    with core.wakes.waiting(SWEEP) as woken:
+        interval = core.settings.sweep.interval_seconds
+        loop = Loop("sweep", sweeper.tick, interval, woken, GATHER_SECONDS)
+        running.create_task(run_loop(loop, core=core, stop=stop))
+        # Nobody waits for it: it has no part in the reserve.
+        purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
+        running.create_task(run_loop(purge, core=core, stop=stop))
+        try:
+            yield
+        finally:
+            stop.set()
 
 
 @contextlib.asynccontextmanager

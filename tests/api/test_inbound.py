@@ -309,7 +309,7 @@ async def test_an_inbound_shows_itself_and_its_turn(service: Service) -> None:
     assert set(shown) == {
         "id", "turn", "source", "received_at", "content_type", "headers", "metadata", "payload",
         "queue", "conversation", "state", "reason", "attempt", "created_at", "hold",
-        "payload_hash", "messages",
+        "wait", "payload_hash", "about", "root", "depth", "messages", "follow_ups", "seals",
     }  # fmt: skip
     assert (shown["id"], shown["turn"]) == (accepted["id"], accepted["turn"])
     assert (shown["source"], shown["queue"], shown["conversation"]) == ("api", "default", "c")
