@@ -85,10 +85,12 @@ lock: $(STAMP) ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/$(compile) $(ARGS) --extra dev -o requirements.lock pyproject.toml
 	$(BIN)/$(compile) --no-annotate -c requirements.lock -o requirements-runtime.lock pyproject.toml
 
-schema: $(STAMP) ## Write anew what is generated: schema.sql, lifecycle.md, openapi.json
+schema: $(STAMP) ## Write anew what is generated: schema.sql, lifecycle.md, openapi.json, sources.md, channels.md
 	$(PY) -m tests.dump_schema
 	$(PY) -m tests.lifecycle_page
 	$(PY) -m tests.dump_openapi
+	$(PY) -m tests.sources_page
+	$(PY) -m tests.channels_page
 
 clean: ## Remove what was built; the data of `make run` stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

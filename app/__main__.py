@@ -8,6 +8,7 @@ from app import VERSION
 from app.command import (
     EXIT_FAILED,
     EXIT_USAGE,
+    destinations,
     diagnosis,
     erase,
     keys,
@@ -16,6 +17,7 @@ from app.command import (
     overviews,
     pauses,
     processes,
+    sources,
     turns,
 )
 from app.domain.errors import NotReady, SinksweepError
@@ -27,6 +29,8 @@ FAMILIES = (
     outbox,
     operations,
     overviews,
+    sources,
+    destinations,
     pauses,
     erase,
     diagnosis,

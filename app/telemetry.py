@@ -62,6 +62,8 @@ class Metrics:
     requests: Counter
     request_seconds: Histogram
     accepts: Counter
+    source_requests: Counter
+    source_items: Counter
     claims: Counter
     claimed: Counter
     seals: Counter
@@ -76,6 +78,7 @@ class Metrics:
     purged: Counter
     attempts: Counter
     attempt_seconds: Histogram
+    lookups: Counter
     facts: Counter
     sending: Gauge
     limited: Counter
@@ -137,6 +140,12 @@ def build_metrics() -> Metrics:
         requests=counter("http_requests", "Requests answered.", "route", "status"),
         request_seconds=seconds("http_request_seconds", "Time to answer, waits included.", "route"),
         accepts=counter("accepts", "Inbound by what their key said.", "queue", "result"),
+        source_requests=counter(
+            "source_requests", "Webhooks by what they came to.", "source", "result"
+        ),
+        source_items=counter(
+            "source_items", "What was in webhooks, by what became of it.", "source", "result"
+        ),
         claims=counter("claims", "Claims answered, with turns or without.", "queue", "result"),
         claimed=counter("turns_claimed", "Turns given to agents.", "queue"),
         seals=counter("seals", "Seals by what became of them.", "queue", "result"),
@@ -160,6 +169,7 @@ def build_metrics() -> Metrics:
         swept=counter("swept", "What the sweep put back or ended.", "kind", "state"),
         purged=counter("purged", "Rows removed after their time.", "kind"),
         attempts=counter("delivery_attempts", "Attempts by outcome.", "destination", "outcome"),
+        lookups=counter("lookups", "Look-ups by what came of them.", "destination", "answer"),
         attempt_seconds=seconds("delivery_attempt_seconds", "Time of an attempt.", "destination"),
         facts=counter("delivery_facts", "Deliveries recorded after their lease was lost."),
         sending=gauge("deliveries_in_flight", "Attempts that run now.", "destination"),

@@ -100,6 +100,16 @@ CREATE TABLE sink.destination (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
+CREATE TABLE sink.differing (
+    source text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    times bigint NOT NULL,
+    bodies bytea[] NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    CONSTRAINT times_counts CHECK ((times >= cardinality(bodies)))
+);
+
 CREATE TABLE sink.event (
     id bigint NOT NULL,
     xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
@@ -202,6 +212,7 @@ CREATE TABLE sink.inbound (
     reply bytea,
     reply_expires_at timestamp with time zone,
     key_expires_at timestamp with time zone,
+    view text,
     CONSTRAINT reply_expires CHECK (((reply IS NULL) = (reply_expires_at IS NULL)))
 );
 
@@ -295,6 +306,7 @@ CREATE TABLE sink.outbox (
     receipt text,
     strict boolean DEFAULT false NOT NULL,
     hold_unknown boolean DEFAULT false NOT NULL,
+    pace_seconds double precision DEFAULT 0 NOT NULL,
     CONSTRAINT attempt_while_sending CHECK (((state = 'sending'::text) = (attempt_id IS NOT NULL))),
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (attempts_used <= attempts))),
     CONSTRAINT blocked_while_pending CHECK (((blocked_by IS NULL) OR (state = 'pending'::text))),
@@ -324,6 +336,8 @@ CREATE TABLE sink.outbox_payload (
     body bytea NOT NULL,
     hash bytea NOT NULL,
     sealed_at timestamp with time zone NOT NULL,
+    address text,
+    reply_of uuid,
     CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32))
 );
 
@@ -478,6 +492,9 @@ ALTER TABLE ONLY sink.delivery_lane
 ALTER TABLE ONLY sink.destination
     ADD CONSTRAINT destination_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY sink.differing
+    ADD CONSTRAINT differing_pkey PRIMARY KEY (source, key);
+
 ALTER TABLE ONLY sink.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
@@ -535,6 +552,8 @@ ALTER TABLE ONLY sink.wait
 CREATE INDEX attempt_request ON sink.attempt USING btree (request) WHERE (request IS NOT NULL);
 
 CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at);
+
+CREATE INDEX differing_last ON sink.differing USING btree (last_at);
 
 CREATE INDEX event_turn ON sink.event USING btree (turn, id);
 
@@ -628,6 +647,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.claim_request TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.delivery_lane TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.destination TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.differing TO sinksweep_app;
 
 GRANT SELECT,INSERT ON TABLE sink.event TO sinksweep_app;
 

@@ -18,6 +18,7 @@ from app.domain.errors import InvalidContent, Problem
 from app.domain.json_text import AsSent, Kind, is_strict_json
 from app.domain.model import API_SOURCE, Arrival, Joining
 from app.engine.keys import Principal
+from app.settings import Settings
 
 PRIORITY_MAX: Final = 100
 JOINED_MAX: Final = 100
@@ -90,12 +91,12 @@ def read_arrival(
         delay_seconds=delay,
         not_before=not_before,
         delay_seconds_max=limits.delay_seconds_max,
-        joining=_joining(api, queue),
+        joining=joining_of(api.core.settings, queue),
     )
 
 
-def _joining(api: Api, queue: str) -> Joining | None:
-    settings = api.core.settings
+def joining_of(settings: Settings, queue: str) -> Joining | None:
+    """How inbound of a queue share a turn, where they do."""
     policy = settings.queues[queue]
     if policy.coalesce_quiet_seconds is None:
         return None

@@ -29,6 +29,13 @@ async def read_json_body(request: Request, *, bytes_max: int, seconds_max: float
     headers = request.scope["headers"]
     _check_encoding(headers)
     _check_type(headers)
+    return await read_body(request, bytes_max=bytes_max, seconds_max=seconds_max)
+
+
+async def read_body(request: Request, *, bytes_max: int, seconds_max: float) -> bytes:
+    """Read the whole body of a request, whatever it is; raises `Refusal` or `ClientGone`."""
+    headers = request.scope["headers"]
+    _check_encoding(headers)
     _check_length(headers, bytes_max)
     try:
         async with asyncio.timeout(seconds_max):

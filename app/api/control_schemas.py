@@ -42,10 +42,30 @@ class Queues(BaseModel):
     everything_paused: Pause | None
 
 
+class Differing(BaseModel):
+    """A key under which other bodies came than the one that it stands for. `different` are told apart up to 16."""
+
+    key: str
+    times: int
+    different: int
+    first_at: Time
+    last_at: Time
+
+
 class Source(BaseModel):
-    """A source, and how many turns it holds up while it is paused, counted up to 1,000."""
+    """A source, and how many turns it holds up while it is paused, counted up to 1,000.
+
+    `url` is what is pasted at the provider, `missing` what keeps it from being ready, `differing` the last keys whose
+    bodies differed. `kind`, `queue`, `reply_to` and `url` are null for the plain API and for what is not configured.
+    """
 
     name: str
+    kind: str | None
+    queue: str | None
+    reply_to: str | None
+    url: str | None
+    missing: list[str]
+    differing: list[Differing]
     configured: bool
     paused: Pause | None
     held: int | None

@@ -14,9 +14,10 @@ from app.api.answers import json_answer, rfc3339
 from app.api.calls import Api, path_id
 from app.api.fields import Fields
 from app.api.follow_ups import reach_of
+from app.api.messages import MESSAGE
 from app.api.problems import Refusal
 from app.api.seals import body_bytes_max, count_follow_ups, set_fields
-from app.api.sets import MESSAGE, Proposed, read_set
+from app.api.sets import Proposed, read_set
 from app.domain.errors import InvalidContent, Problem, SinksweepError
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, format_id, parse_id
 from app.domain.json_text import Items, Kind, parse_envelope
@@ -65,7 +66,7 @@ async def decide_turn(api: Api, request: Request, principal: Principal) -> Respo
     payload_hash = fields.text("payload_hash", bytes_max=HASH_BYTES_MAX, required=True)
     by = _by(fields)
     comment = fields.text("comment", bytes_max=COMMENT_BYTES_MAX)
-    edited, against = _edit(api, fields, place, principal)
+    edited, against = await _edit(api, fields, place, principal)
     fields.check()
     if name == "revise" and place.queue not in core.turn_policies:
         # How often it may be sent back is not known here.
@@ -97,7 +98,7 @@ def request_hash(name: str, edited: Sequence[EditedMessage] | None) -> bytes:
     if edited is not None:
         digest.update(b" messages")
         for one in edited:
-            digest.update(one.draft.hash)
+            digest.update(one.asked or one.draft.hash)
             digest.update(b"-" if one.replaces is None else one.replaces.bytes)
     return digest.digest()
 
@@ -119,7 +120,7 @@ def _by(fields: Fields) -> str | None:
     return by
 
 
-def _edit(
+async def _edit(
     api: Api, fields: Fields, place: Place, principal: Principal
 ) -> tuple[list[EditedMessage] | None, SinksweepError | None]:
     """What the reviewer wants sent instead, checked like the messages of a seal, and what is against it."""
@@ -137,12 +138,15 @@ def _edit(
     for n, (text, id_) in enumerate(zip(replaced, ids, strict=True)):
         if text is not None and id_ is None:
             fields.refuse(f"messages/{n}/id", "id_invalid")
-    proposed = _read(api, fields, place, principal)
-    edited = [EditedMessage(draft, id_) for draft, id_ in zip(proposed.messages, ids, strict=True)]
+    proposed = await _read(api, fields, place, principal)
+    edited = [
+        EditedMessage(draft, id_, asked)
+        for draft, id_, asked in zip(proposed.messages, ids, proposed.asked, strict=True)
+    ]
     return edited, proposed.against
 
 
-def _read(api: Api, fields: Fields, place: Place, principal: Principal) -> Proposed:
+async def _read(api: Api, fields: Fields, place: Place, principal: Principal) -> Proposed:
     settings = api.core.settings
     reach = reach_of(
         place,
@@ -152,7 +156,7 @@ def _read(api: Api, fields: Fields, place: Place, principal: Principal) -> Propo
         limits=settings.limits,
         depth=None,
     )
-    return read_set(api, fields, reach=reach)
+    return await read_set(api, fields, reach=reach)
 
 
 def _answer(api: Api, place: Place, outcome: Outcome, against: SinksweepError | None) -> Response:

@@ -23,31 +23,40 @@ class GroupCommits:
         bounds = Bounds()
         # Apart, since joining is a transaction of its own: what is gathered is done as a whole.
         self._accept, self._join = (
-            Gatherer(self._accept_all, size=_size_of_arrival, tasks=tasks, bounds=bounds)
+            Gatherer(self._accept_all, size=_size_of_arrivals, tasks=tasks, bounds=bounds)
             for _ in range(2)
         )
         self._seal = Gatherer(self._seal_all, size=_size_of_set, tasks=tasks, bounds=bounds)
 
     async def accept(self, arrival: Arrival) -> Accepted:
         """Accept one arrival; see `engine.accept`."""
-        gatherer = self._join if arrival.may_join else self._accept
-        return await gatherer.call(arrival)
+        (accepted,) = await self.accept_together((arrival,))
+        return accepted
+
+    async def accept_together(self, arrivals: Sequence[Arrival]) -> list[Accepted]:
+        """Accept all of these in one transaction, or none; see `engine.accept`."""
+        joins = any(arrival.may_join for arrival in arrivals)
+        return await (self._join if joins else self._accept).call(arrivals)
 
     async def seal(self, request: SealRequest) -> Outcome:
         """Seal one turn; see `engine.seal`."""
         return await self._seal.call(request)
 
     async def _accept_all(
-        self, arrivals: Sequence[Arrival], lock_wait_ms: int | None
-    ) -> list[Accepted]:
+        self, calls: Sequence[Sequence[Arrival]], lock_wait_ms: int | None
+    ) -> list[list[Accepted]]:
         core = self._core
-        return await accept(
-            core.pool,
-            arrivals,
-            ids=core.ids,
-            key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
-            lock_wait_ms=lock_wait_ms,
+        accepted = iter(
+            await accept(
+                core.pool,
+                [arrival for call in calls for arrival in call],
+                ids=core.ids,
+                key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+                lock_wait_ms=lock_wait_ms,
+                together=True,
+            )
         )
+        return [[next(accepted) for _ in call] for call in calls]
 
     async def _seal_all(
         self, requests: Sequence[SealRequest], lock_wait_ms: int | None
@@ -62,8 +71,11 @@ class GroupCommits:
         )
 
 
-def _size_of_arrival(arrival: Arrival) -> int:
-    return len(arrival.body) + len(arrival.metadata or "") + _OVERHEAD_BYTES
+def _size_of_arrivals(arrivals: Sequence[Arrival]) -> int:
+    return sum(
+        len(one.body) + len(one.metadata or "") + len(one.view or "") + _OVERHEAD_BYTES
+        for one in arrivals
+    )
 
 
 def _size_of_set(request: SealRequest) -> int:

@@ -120,7 +120,8 @@ def inbound_members(
         "headers": dict(inbound.headers),
     }
     metadata = ("metadata", (inbound.metadata or "null").encode())
+    view = ("view", (inbound.view or "null").encode())
     if inbound.body is None:
         fields["payload_url"] = f"/v1/inbound/{name}/payload"
-        return fields, (metadata,)
-    return fields, (metadata, payload_member(inbound.body, strict_json=inbound.strict_json))
+        return fields, (metadata, view)
+    return fields, (metadata, view, payload_member(inbound.body, strict_json=inbound.strict_json))

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.api.answers import json_answer
 from app.api.calls import Api
-from app.core import Core
+from app.core import Core, Intake
 from app.engine.inspect import oldest_queued_seconds
 from app.engine.keys import Principal
 
@@ -41,11 +41,18 @@ class Readiness:
         }
         draining = self.core.draining.started
         database = await self._database()
-        ready = database and not draining and all(loops.values())
+        sources = {
+            name: wanting
+            for name, intake in self.core.intakes.items()
+            if (wanting := self._wanting(intake))
+        }
+        ready = database and not draining and all(loops.values()) and not sources
         checks = {
             "database": database,
             "loops": loops,
             "draining": draining,
+            # What keeps a source from verifying anything: it answers that it is to be asked again.
+            "sources": sources,
             # Shown, and no reason to send anybody elsewhere: it waits, and this replica does the rest.
             "unconfigured": {
                 kind: names[:NAMES_SHOWN_MAX]
@@ -54,6 +61,12 @@ class Readiness:
             },
         }
         return json_answer({"ready": ready, "checks": checks}, status=200 if ready else 503)
+
+    def _wanting(self, intake: Intake) -> list[str]:
+        wanting = intake.missing()
+        if intake.provider.has_fetched_keys and intake.name not in self.core.fetched.by_source:
+            wanting.append("public keys")
+        return wanting
 
     async def _database(self) -> bool:
         async with self._asking:

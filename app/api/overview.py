@@ -12,9 +12,10 @@ from starlette.responses import Response
 from app.api.answers import json_answer, rfc3339
 from app.api.calls import Api
 from app.api.pauses import pause_fields
-from app.core import Core
+from app.core import Core, Intake
 from app.domain.model import API_SOURCE
 from app.engine.breaker import DestinationView, find_destinations
+from app.engine.differing import Differing, find_differing
 from app.engine.inspect import oldest_pending_seconds, oldest_queued_seconds
 from app.engine.keys import Principal
 from app.engine.overview import (
@@ -41,6 +42,7 @@ _DESTINATION_FIELDS: Final = (
     "timeout_seconds",
     "concurrency_max",
     "rate_per_second",
+    "pace_seconds",
     "key_ttl_seconds",
     "on_unknown",
 )
@@ -77,9 +79,12 @@ async def list_sources(api: Api, _request: Request, principal: Principal) -> Res
     bound = principal.queues is not None
     names = [API_SOURCE] if bound else sorted(await _names(core, "source", pauses))
     load = {} if bound else await source_load(core.pool, names)
+    differing = [] if bound else await find_differing(core.pool, names)
     items = [
         {
             "name": name,
+            **_intake_fields(core.intakes.get(name)),
+            "differing": [_differing(one) for one in differing if one.source == name],
             "configured": name in core.configured["source"],
             "paused": pause_fields(pauses.get(("source", name))),
             "held": load[name].held if name in load else None,
@@ -88,6 +93,26 @@ async def list_sources(api: Api, _request: Request, principal: Principal) -> Res
         for name in names
     ]
     return _list(items, pauses)
+
+
+def _intake_fields(intake: Intake | None) -> dict[str, object]:
+    return {
+        "kind": intake and intake.settings.kind,
+        "queue": intake and intake.settings.queue,
+        "reply_to": intake and intake.settings.reply_to,
+        "url": None if intake is None or intake.provider.is_timed else intake.public_url,
+        "missing": intake.missing() if intake else [],
+    }
+
+
+def _differing(one: Differing) -> dict[str, object]:
+    return {
+        "key": one.key,
+        "times": one.times,
+        "different": one.different,
+        "first_at": rfc3339(one.first_at),
+        "last_at": rfc3339(one.last_at),
+    }
 
 
 async def list_destinations(api: Api, _request: Request, principal: Principal) -> Response:
@@ -105,7 +130,9 @@ async def list_destinations(api: Api, _request: Request, principal: Principal) -
             "name": name,
             "configured": name in core.routes,
             "paused": pause_fields(pauses.get(("destination", name))),
-            "policy": _policy(core.settings.destinations.get(name), _DESTINATION_FIELDS),
+            "policy": _policy(
+                core.routes[name].settings if name in core.routes else None, _DESTINATION_FIELDS
+            ),
             "breaker": _breaker(health.get(name)),
             "messages": load.get(name),
             "oldest_pending_seconds": oldest.get(name),

@@ -72,13 +72,18 @@ def problem(
     code: str,
     *,
     detail: str | None = None,
+    status: int | None = None,
     headers: Mapping[str, str] | None = None,
     members: Mapping[str, object] | None = None,
 ) -> Response:
-    """Answer with one of the request codes."""
+    """Answer with one of the request codes, and its status unless another one is wanted."""
     known = REQUEST_CODES[code]
     return _document(
-        known.status, code, detail=detail or known.detail, headers=headers, members=members
+        status or known.status,
+        code,
+        detail=detail or known.detail,
+        headers=headers,
+        members=members,
     )
 
 

@@ -24,6 +24,7 @@ from app.api.outbox import list_loopback, show_message
 from app.api.parks import park_turn, signal_turn
 from app.api.sealed_sets import show_set
 from app.api.seals import seal_turn
+from app.api.sources import receive_handshake, receive_webhook
 from app.api.turns import list_events, release_turn, renew_lease, show_turn
 
 ACCEPT: Final = frozenset({"accept"})
@@ -59,6 +60,29 @@ CALLS: Final[Sequence[Call]] = (
             "rate_limited",
             "queue_full",
         ),
+    ),
+    *(
+        Call(
+            method=method,
+            path="/v1/sources/{source}",
+            handler=handler,
+            scopes=PUBLIC,
+            summary=summary,
+            answers={200: None},
+            codes=(
+                "body_too_large",
+                "body_too_old",
+                "body_unreadable",
+                "method_not_allowed",
+                "not_found",
+                "signature_invalid",
+                "source_not_ready",
+            ),
+        )
+        for method, handler, summary in (
+            ("POST", receive_webhook, "A provider's webhook: its signature is its key."),
+            ("GET", receive_handshake, "What a provider asks before it sends anything."),
+        )
     ),
     Call(
         method="GET",

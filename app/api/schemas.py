@@ -23,6 +23,25 @@ class Accepted(BaseModel):
     key_expires_at: Time
 
 
+class Attachment(BaseModel):
+    """Something that came along: a reference to it, never its bytes."""
+
+    kind: str
+    id: str | None = None
+    url: str | None = None
+    name: str | None = None
+    content_type: str | None = None
+
+
+class View(BaseModel):
+    """What a source read from a message: the same few things of every kind, cut to 10,000 characters of text."""
+
+    text: str | None
+    sender: str | None
+    conversation: str | None
+    attachments: list[Attachment]
+
+
 class ClaimedInbound(BaseModel):
     """One input: its body as `payload`, as `payload_base64`, or to be fetched at `payload_url`."""
 
@@ -32,6 +51,7 @@ class ClaimedInbound(BaseModel):
     content_type: str
     headers: dict[str, str]
     metadata: dict[str, Any] | None
+    view: View | None
     payload: Json = None
     payload_base64: Base64 | None = None
     payload_url: str | None = None
@@ -251,6 +271,7 @@ class Checks(BaseModel):
     database: bool
     loops: dict[str, bool]
     draining: bool
+    sources: dict[str, list[str]]
     unconfigured: dict[str, list[str]]
 
 

@@ -12,8 +12,9 @@ from app.api.calls import Api, path_id
 from app.api.fields import Fields
 from app.api.follow_ups import FOLLOW_UP, Reach, reach_of
 from app.api.holds import HoldWish, plan_hold, read_hold
+from app.api.messages import MESSAGE
 from app.api.problems import Refusal
-from app.api.sets import MESSAGE, read_set
+from app.api.sets import read_set
 from app.api.status import hold_fields
 from app.api.turns import lease_token, lost
 from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
@@ -65,9 +66,9 @@ async def seal_turn(api: Api, request: Request, principal: Principal) -> Respons
     token = lease_token(fields)
     order = _read_order(fields)
     wish = read_hold(fields, limits=limits)
-    proposed = read_set(api, fields, reach=await _reach(api, fields, place, principal))
+    proposed = await read_set(api, fields, reach=await _reach(api, fields, place, principal))
     digest = request_hash(
-        (one.hash for one in proposed.messages),
+        proposed.asked,
         order=order,
         follow_ups=[one.hash for one in proposed.follow_ups],
         hold=wish,

@@ -6,46 +6,35 @@ sealed before the configuration changed, and is told apart.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
+from app.api.addressing import find_answering
 from app.api.calls import Api
-from app.api.fields import PROBLEMS_MAX, Fields, escaped, shown
+from app.api.fields import PROBLEMS_MAX, Fields
 from app.api.follow_ups import Reach, read_follow_up
-from app.api.payloads import read_payload
+from app.api.messages import MessageReader
 from app.api.problems import Refusal
-from app.channels import Draft
 from app.core import Route
 from app.domain.errors import InvalidContent, Problem, SinksweepError
-from app.domain.json_text import Kind
 from app.domain.model import DraftFollowUp, DraftMessage
-from app.domain.seal import message_hash
 from app.settings import Queue
-
-RECIPIENT_BYTES_MAX: Final = 1000
-
-MESSAGE: Final = {
-    "destination": Kind.VALUE,
-    "to": Kind.VALUE,
-    "payload": Kind.RAW,
-    "payload_base64": Kind.VALUE,
-    "content_type": Kind.VALUE,
-    "headers": Kind.VALUE,
-    "delay_seconds": Kind.VALUE,
-    "conversation": Kind.VALUE,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A set as it was proposed, and what the configuration says against it. `routes` are where its messages go."""
+    """A set as it was proposed, and what the configuration says against it. `routes` are where its messages go.
+
+    `asked` has a hash for each message as it was written: where that goes by itself may be another answer tomorrow.
+    """
 
     messages: Sequence[DraftMessage]
+    asked: Sequence[bytes]
     follow_ups: Sequence[DraftFollowUp]
     routes: Sequence[Route | None]
     against: SinksweepError | None
 
 
-def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
+async def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
     """Read every message and follow-up, and what the configuration says against the set.
 
     Raises `InvalidContent`, with both, for a set that is wrong in itself.
@@ -56,14 +45,14 @@ def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
     if fields.values.get("messages") is None:
         fields.refuse("messages", "required")
     against: list[Problem] = []
-    drafts = [
-        _read_message(own, other, routes=routes, reach=reach)
-        for own, other in _items(fields, "messages", against)
-    ]
+    given = cast("Sequence[dict[str, object]]", fields.values.get("messages") or ())
+    reader = MessageReader(reach, routes, await find_answering(api, given, place=reach.place))
+    drafts = [reader.read(own, other) for own, other in _items(fields, "messages", against)]
     later = [
         read_follow_up(own, other, reach) for own, other in _items(fields, "follow_ups", against)
     ]
-    messages = [draft for draft in drafts if draft is not None]
+    read = [draft for draft in drafts if draft is not None]
+    messages, asked = [message for message, _ in read], [written for _, written in read]
     follow_ups = [draft for draft in later if draft is not None]
     whole = Fields({}, problems=against)
     _check_limits(whole, messages, follow_ups, reach)
@@ -73,9 +62,9 @@ def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
     if queue is None:
         # Another replica may know it. What it allows is not for this one to guess.
         refusal = Refusal("queue_not_configured", headers={"Retry-After": "5"})
-        return Proposed(messages, follow_ups, ways, refusal)
+        return Proposed(messages, asked, follow_ups, ways, refusal)
     refused = InvalidContent(*against) if against else None
-    return Proposed(messages, follow_ups, ways, refused)
+    return Proposed(messages, asked, follow_ups, ways, refused)
 
 
 def _items(fields: Fields, name: str, against: list[Problem]) -> Iterator[tuple[Fields, Fields]]:
@@ -111,94 +100,3 @@ def _routes(api: Api, queue: Queue | None) -> dict[str, Route]:
         for name, route in api.core.routes.items()
         if queue.destinations is None or name in queue.destinations
     }
-
-
-def _read_message(
-    fields: Fields, against: Fields, *, routes: dict[str, Route], reach: Reach
-) -> DraftMessage | None:
-    """One message, unless it is wrong in itself. What the configuration says is noted in `against`."""
-    destination = _destination(fields)
-    recipient = fields.text("to", bytes_max=RECIPIENT_BYTES_MAX)
-    payload = read_payload(fields)
-    headers = _headers(fields)
-    delay = fields.seconds("delay_seconds", seconds_max=reach.limits.delay_seconds_max)
-    conversation = fields.name("conversation", code="conversation_invalid")
-    if conversation not in (None, reach.place.conversation) and not reach.any_conversation:
-        against.refuse("conversation", "conversation_not_allowed")
-    if destination is None or payload is None:
-        return None
-    content_type, body = payload
-    draft = Draft(
-        destination=destination,
-        recipient=recipient,
-        headers=headers,
-        content_type=content_type,
-        body=body,
-    )
-    route = routes.get(destination)
-    if route is None:
-        against.refuse("destination", "destination_unknown")
-    else:
-        _ask_route(against, route, draft)
-    if conversation is None:
-        conversation = reach.place.conversation
-    try:
-        digest = message_hash(
-            destination=destination,
-            recipient=recipient,
-            conversation=conversation,
-            headers=headers,
-            content_type=content_type,
-            delay_seconds=delay,
-            body=body,
-        )
-    except UnicodeEncodeError:
-        # Half a character in a name, which no configuration allows.
-        return None
-    return DraftMessage(
-        destination=destination,
-        recipient=recipient,
-        conversation=conversation,
-        headers=headers,
-        content_type=content_type,
-        body=body,
-        delay_seconds=delay,
-        hash=digest,
-    )
-
-
-def _destination(fields: Fields) -> str | None:
-    if fields.values.get("destination") is None:
-        fields.refuse("destination", "destination_missing")
-        return None
-    return fields.string("destination")
-
-
-def _headers(fields: Fields) -> dict[str, str]:
-    value = fields.values.get("headers")
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        fields.refuse("headers", "wrong_type", "an object of strings is needed")
-        return {}
-    headers: dict[str, str] = {}
-    for name, text in value.items():
-        if isinstance(text, str):
-            headers[name] = text
-        else:
-            fields.refuse(f"headers/{escaped(name)}", "wrong_type", "a string is needed")
-    return headers
-
-
-def _ask_route(against: Fields, route: Route, draft: Draft) -> None:
-    allowed = route.settings.to_allow
-    if draft.recipient is not None and draft.recipient not in allowed and "*" not in allowed:
-        against.refuse("to", "to_not_allowed")
-    for name in draft.headers:
-        if name.lower() not in route.settings.headers_allow:
-            against.refuse(f"headers/{escaped(name)}", "header_not_allowed")
-    try:
-        route.check(draft)
-    except InvalidContent as invalid:
-        for one in invalid.problems:
-            against.refuse(shown(one.pointer).removeprefix("/"), one.code, one.detail)

@@ -21,7 +21,10 @@ FREQUENT: Final = (
     "/v1/turns/claim",
     "/v1/turns/{id}/renew",
     "/v1/turns/{id}/seal",
+    "/v1/sources/{source}",
 )
+# What a path of one name behind a collection begins with.
+_SOURCES: Final = "/v1/sources/"
 _PARTS: Final = 5
 _ID: Final = "{id}"
 
@@ -31,7 +34,8 @@ class Shortcuts:
 
     def __init__(self, app: ASGIApp, endpoints: Mapping[str, tuple[Call, Endpoint]]) -> None:
         self._app = app
-        self._whole = {path: known for path, known in endpoints.items() if _ID not in path}
+        self._whole = {path: known for path, known in endpoints.items() if "{" not in path}
+        self._source = endpoints.get(f"{_SOURCES}{{source}}")
         self._around_an_id = {
             (collection, verb): known
             for path, known in endpoints.items()
@@ -48,6 +52,9 @@ class Shortcuts:
                 before, id_, verb = path.rsplit("/", 2)
                 known = self._around_an_id.get((f"{before}/", f"/{verb}")) if id_ else None
                 parameters["id"] = id_
+            elif known is None and path.startswith(_SOURCES):
+                known = self._source
+                parameters["source"] = path.removeprefix(_SOURCES)
             if known is not None:
                 scope["route"], endpoint = known
                 scope["path_params"] = parameters

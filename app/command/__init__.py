@@ -46,9 +46,9 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def read_settings(
     arguments: argparse.Namespace, assumed: Mapping[str, object] | None = None
 ) -> "Settings":
-    from app.core import channel_faults
+    from app.core import kind_faults
     from app.settings import load_settings
 
     names = ("config", "host", "port", "data_dir")
     flags = {name: getattr(arguments, name, None) for name in names}
-    return load_settings(overrides=flags, assumed=assumed, also=channel_faults)
+    return load_settings(overrides=flags, assumed=assumed, also=kind_faults)

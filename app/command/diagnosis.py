@@ -55,7 +55,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from app.core import build_routes
+    from app.core import build_intakes, build_routes
     from app.doctor.configuration import warnings
     from app.settings import SettingsError, silences
 
@@ -64,7 +64,7 @@ def _check(arguments: argparse.Namespace) -> int:
         settings = read_settings(arguments)
         # What can be served and is not to be put into service.
         faults = list(silences(settings))
-        told = list(warnings(settings, build_routes(settings)))
+        told = list(warnings(settings, build_routes(settings), build_intakes(settings)))
     except SettingsError as error:
         faults = list(error.faults)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""What is there, from the command line: queues, sources and destinations, what they have to do, and what stops them."""
+"""What is there, from the command line: queues, what they have to do, and what stops them."""
 
 import argparse
 import sys
@@ -24,26 +24,21 @@ _TURNS: Final = (
     "failed",
     "undelivered",
 )
-_MESSAGES: Final = ("pending", "sending", "dead", "unknown")
 
 Row = tuple[object, ...]
 
 
 def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
     del common  # the service has the configuration
-    parent = options()
-    for name, heads, row in (
-        ("queues", (*_TURNS, "oldest queued"), _queue),
-        ("sources", ("held", "oldest held"), _source),
-        ("destinations", ("breaker", *_MESSAGES, "oldest pending"), _destination),
-    ):
-        family = commands.add_parser(name, help=f"{name}, their load, and what stops them")
-        verbs = family.add_subparsers(required=True, metavar="VERB")
-        found = verbs.add_parser("list", parents=[parent], help="by name; counts end at 1000")
-        found.set_defaults(run=asking(_listing(f"/v1/{name}", heads, row)))
+    family = commands.add_parser("queues", help="queues, their load, and what stops them")
+    verbs = family.add_subparsers(required=True, metavar="VERB")
+    found = verbs.add_parser("list", parents=[options()], help="by name; counts end at 1000")
+    found.set_defaults(run=asking(listing("/v1/queues", (*_TURNS, "oldest queued"), _queue)))
 
 
-def _listing(path: str, heads: tuple[str, ...], row: Callable[[Document], Row]) -> Work:
+def listing(path: str, heads: tuple[str, ...], row: Callable[[Document], Row]) -> Work:
+    """Make a list of what a path shows: name, state, and what `row` says under `heads`."""
+
     async def work(remote: Remote, arguments: argparse.Namespace) -> int:
         answer = await remote.get(path)
         if arguments.json:
@@ -68,19 +63,10 @@ def _stopped(one: Document) -> str:
     return ", ".join(why) or "open"
 
 
-def _seconds(value: float | None) -> str | None:
+def seconds(value: float | None) -> str | None:
+    """Spell a length of time."""
     return None if value is None else f"{value:.0f} s"
 
 
 def _queue(one: Document) -> Row:
-    return (*(one["turns"][state] for state in _TURNS), _seconds(one["oldest_queued_seconds"]))
-
-
-def _source(one: Document) -> Row:
-    return one["held"], _seconds(one["oldest_held_seconds"])
-
-
-def _destination(one: Document) -> Row:
-    messages = one["messages"] or {}
-    counts = (messages.get(state) for state in _MESSAGES)
-    return one["breaker"]["state"], *counts, _seconds(one["oldest_pending_seconds"])
+    return (*(one["turns"][state] for state in _TURNS), seconds(one["oldest_queued_seconds"]))

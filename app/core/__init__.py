@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,18 +20,28 @@ from app.core.destinations import (
     Route,
     build_routes,
     channel_faults,
+    read_capability,
+    spell_address,
     warn_of_secrets,
     warn_of_silence,
 )
+from app.core.sources import (
+    FetchedKeys,
+    Intake,
+    build_intakes,
+    source_faults,
+    warn_of_source_secrets,
+)
+from app.core.told import notice_forms, telling_faults
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
 from app.domain.model import API_SOURCE, DeliveryPolicy, TurnPolicy
-from app.domain.notice import NoticeRoute
+from app.domain.notice import NoticeForm, NoticeRoute
 from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
 from app.engine.purge import Windows
 from app.engine.wake import Wakes
-from app.settings import Settings
+from app.settings import Fault, Settings
 from app.telemetry import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
@@ -42,13 +53,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Core",
     "Draining",
+    "Intake",
     "InvalidConfiguration",
     "Route",
+    "build_intakes",
     "build_routes",
     "channel_faults",
     "database_options",
+    "kind_faults",
+    "now",
     "open_core",
+    "read_capability",
     "retention_windows",
+    "spell_address",
 ]
 
 DAY_SECONDS = 86_400
@@ -88,6 +105,7 @@ class Core:
     pool_watch: PoolWatch
     wakes: Wakes
     routes: Mapping[str, Route]
+    intakes: Mapping[str, Intake]
     wire: Wire
     metrics: Metrics
     ids: IdFactory
@@ -97,10 +115,13 @@ class Core:
     passes: dict[str, tuple[float, float]] = field(default_factory=dict)
     # What open rows name and nobody configured here, by kind.
     unconfigured: dict[str, list[str]] = field(default_factory=dict)
+    # The public keys of the sources that need some.
+    fetched: FetchedKeys = field(default_factory=FetchedKeys)
 
     # The policy of each configured queue, and of each configured destination; whom each queue tells.
     turn_policies: Mapping[str, TurnPolicy] = field(init=False)
     notice_routes: Mapping[str, NoticeRoute] = field(init=False)
+    notice_forms: Mapping[str, NoticeForm] = field(init=False)
     delivery_policies: Mapping[str, DeliveryPolicy] = field(init=False)
 
     def queue_label(self, queue: str) -> str:
@@ -111,6 +132,7 @@ class Core:
         """Settings never change: neither do the policies that follow from them."""
         object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
         object.__setattr__(self, "notice_routes", _notice_routes(self.settings))
+        object.__setattr__(self, "notice_forms", notice_forms(self.settings, self.routes))
         policies = {name: route.policy for name, route in self.routes.items()}
         object.__setattr__(self, "delivery_policies", policies)
 
@@ -119,9 +141,17 @@ class Core:
         """The names that are configured here, by kind: `queue`, `source` and `destination`."""
         return {
             "queue": frozenset(self.settings.queues),
-            "source": frozenset({API_SOURCE}),
+            "source": frozenset({API_SOURCE, *self.intakes}),
             "destination": frozenset(self.routes),
         }
+
+
+def kind_faults(settings: Settings) -> list[Fault]:
+    """What channels and providers find wrong with their own parts of the configuration."""
+    channels = channel_faults(settings)
+    # Whom a destination tells is asked of one that is in order.
+    told = [] if channels else telling_faults(settings, build_routes(settings))
+    return [*channels, *source_faults(settings), *told]
 
 
 def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
@@ -183,9 +213,10 @@ def database_options(settings: Settings) -> DatabaseOptions:
 async def open_core(settings: Settings, *, application_name: str) -> AsyncGenerator[Core]:
     """Open everything for one process. The database may be away: then calls fail, and the start does not."""
     options = database_options(settings)
-    routes = build_routes(settings)
+    routes, intakes = build_routes(settings), build_intakes(settings)
     warn_of_secrets(routes)
     warn_of_silence(settings)
+    warn_of_source_secrets(intakes)
     async with contextlib.AsyncExitStack() as stack:
         metrics = build_metrics()
         watch = PoolWatch(acquired=metrics.pool_acquire_seconds.observe)
@@ -209,6 +240,7 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
             pool_watch=watch,
             wakes=wakes,
             routes=routes,
+            intakes=intakes,
             wire=Wire(http=client, store=partial(_store, pool)),
             metrics=metrics,
             ids=IdFactory(milliseconds=_unix_milliseconds, random_bytes=os.urandom),
@@ -228,6 +260,11 @@ async def _store(pool: "Pool", message: Outgoing) -> int:
         headers=message.headers,
         body=message.body,
     )
+
+
+def now() -> datetime:
+    """This machine's clock, for the time of signatures and nothing else: Postgres is the clock that decides."""
+    return datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
 
 
 def _unix_milliseconds() -> int:

@@ -1,15 +1,29 @@
 """Destinations as they are sent to: what a configuration says of each, checked by its channel, with its policy."""
 
+import json
 import logging
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pydantic import BaseModel, ValidationError
 
-from app.channels import AnyChannel, Draft, Outgoing, Wire, discover
+from app.channels import (
+    Address,
+    AnyChannel,
+    Draft,
+    Limits,
+    Outgoing,
+    Probed,
+    Reply,
+    Secrets,
+    Wire,
+    discover,
+)
 from app.domain.breaker import BreakerPolicy
+from app.domain.errors import InvalidContent
 from app.domain.model import DeliveryPolicy, Taken
-from app.domain.outcome import Outcome
+from app.domain.outcome import Found, Outcome, Rejected, Unknown
 from app.settings import (
     Destination,
     Fault,
@@ -21,13 +35,14 @@ from app.settings import (
     silences,
     unknown_name,
 )
+from app.wire.excerpt import secret_texts
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One destination, ready to be sent to."""
+    """One destination, ready to be sent to. What its settings leave open is what its channel says of its provider."""
 
     name: str
     settings: Destination
@@ -43,6 +58,7 @@ class Route:
             backoff_seconds=self.settings.backoff_seconds,
             backoff_seconds_max=self.settings.backoff_seconds_max,
             on_unknown=self.settings.on_unknown,
+            lookup_after_seconds=self.channel.lookup_after_seconds or 0.0,
             breaker=BreakerPolicy(
                 failures=self.settings.breaker_failures,
                 seconds=self.settings.breaker_seconds,
@@ -50,34 +66,109 @@ class Route:
             ),
         )
 
-    def check(self, draft: Draft) -> None:
-        """Refuse a draft that could never be sent; raises `InvalidContent`."""
-        self.channel.check(draft, config=self.config)
+    @property
+    def looks_up(self) -> bool:
+        """Whether an attempt that may have arrived is looked for before another one is made."""
+        return self.settings.on_unknown == "lookup"
+
+    @property
+    def key_ttl_seconds(self) -> float | None:
+        """After what time an attempt that may have arrived is not repeated: what is looked for may be, at any time."""
+        return None if self.looks_up else self.settings.key_ttl_seconds
+
+    @property
+    def attempt_seconds(self) -> float:
+        """How long one attempt may take: to ask what became of the last one, too, where that is done."""
+        return self.settings.timeout_seconds * (2 if self.looks_up else 1)
+
+    def check(self, draft: Draft, *, reply: Reply | None) -> Address:
+        """Where a draft goes; raises `InvalidContent` for one that could never be sent."""
+        return self.channel.check(draft, reply=reply, config=self.config)
 
     async def send(self, taken: Taken, *, wire: Wire) -> Outcome:
         """Make one attempt. Secrets are read now, so that a rotated one needs no restart."""
-        message = Outgoing(
-            id=taken.key,
-            key=taken.key,
-            destination=taken.destination,
-            queue=taken.queue,
-            conversation=taken.conversation,
-            recipient=taken.recipient,
-            headers=taken.headers,
-            content_type=taken.content_type,
-            body=taken.body,
-            sealed_at=taken.sealed_at,
-            expires_at=taken.expires_at,
-            attempt=taken.attempt,
-            attempted_at=taken.attempted_at,
+        message, secrets = _outgoing(taken), self._secrets()
+        wire = self._wire(wire, secrets, message)
+        try:
+            return await self.channel.send(message, config=self.config, secrets=secrets, wire=wire)
+        except InvalidContent as invalid:
+            # It was sealed for a destination of another kind, or of another configuration.
+            return Rejected(f"not_for_this_kind: {invalid.problems[0].code}")
+
+    async def lookup(self, taken: Taken, *, wire: Wire) -> Found:
+        """Ask what became of the attempts before this one."""
+        message, secrets = _outgoing(taken), self._secrets()
+        wire = self._wire(wire, secrets, message)
+        try:
+            return await self.channel.lookup(
+                message, config=self.config, secrets=secrets, wire=wire
+            )
+        except InvalidContent:
+            return Unknown("lookup_impossible", ours=True)
+
+    async def probe(self, *, wire: Wire) -> Probed:
+        """Say whether it could be sent to, and send nothing."""
+        secrets = self._secrets()
+        for pointer, secret in zip(self.channel.secrets(self.config), secrets, strict=True):
+            if secret is None:
+                words = f"the pointer {pointer} leads to nothing: nothing is sent without it"
+                return Probed(good=False, words=words)
+        wire = self._wire(wire, secrets)
+        return await self.channel.probe(config=self.config, secrets=secrets, wire=wire)
+
+    def _secrets(self) -> list[bytes | None]:
+        return [resolve_secret(pointer) for pointer in self.channel.secrets(self.config)]
+
+    def _wire(self, wire: Wire, secrets: Secrets, message: Outgoing | None = None) -> Wire:
+        """The wire of one call, which shows nothing of what it was given to send with."""
+        reply = {} if message is None else message.reply or {}
+        texts = (value for value in reply.values() if isinstance(value, str))
+        return replace(
+            wire,
+            until=time.monotonic() + self.settings.timeout_seconds,
+            group=self.name,
+            now=wire.now if message is None else message.attempted_at,
+            hidden=(*secret_texts(one for one in secrets if one is not None), *texts),
         )
-        return await self.channel.send(
-            message,
-            config=self.config,
-            secrets=[resolve_secret(pointer) for pointer in self.channel.secrets(self.config)],
-            wire=wire,
-            timeout_seconds=self.settings.timeout_seconds,
-        )
+
+
+def _outgoing(taken: Taken) -> Outgoing:
+    return Outgoing(
+        id=taken.key,
+        key=taken.key,
+        destination=taken.destination,
+        queue=taken.queue,
+        conversation=taken.conversation,
+        recipient=taken.recipient,
+        headers=taken.headers,
+        content_type=taken.content_type,
+        body=taken.body,
+        sealed_at=taken.sealed_at,
+        expires_at=taken.expires_at,
+        attempt=taken.attempt,
+        attempted_at=taken.attempted_at,
+        first_attempted_at=taken.first_attempted_at or taken.attempted_at,
+        address={} if taken.address is None else json.loads(taken.address),
+        reply=read_capability(taken.reply),
+    )
+
+
+def spell_address(address: Address) -> str | None:
+    """An address as it is stored; None for that of the destination itself."""
+    if not address.parts:
+        return None
+    return json.dumps(
+        dict(address.parts), ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def read_capability(reply: bytes | None) -> Mapping[str, object] | None:
+    """What a source left to answer with; None for nothing, and for what is no JSON object."""
+    try:
+        value = None if reply is None else json.loads(reply)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def channel_faults(settings: Settings) -> list[Fault]:
@@ -110,8 +201,26 @@ def _routes(settings: Settings) -> tuple[dict[str, Route], list[Fault]]:
             at = ("destinations", name)
             faults += explain(error, model=channel.Config, at=at, also_known=own)
             continue
-        routes[name] = Route(name, destination, channel, config)
+        if destination.on_unknown == "lookup" and channel.lookup_after_seconds is None:
+            path, can = dotted(["destinations", name, "on_unknown"]), _that_look_up(channels)
+            detail = f"nobody can be asked what became of a message; known here: {can}"
+            faults.append(Fault(path, "contradiction", detail))
+        routes[name] = Route(name, _with_defaults(destination, channel.limits), channel, config)
     return routes, faults
+
+
+def _that_look_up(channels: Mapping[str, AnyChannel]) -> str:
+    kinds = (kind for kind, one in channels.items() if one.lookup_after_seconds is not None)
+    return ", ".join(sorted(kinds)) or "none"
+
+
+def _with_defaults(destination: Destination, limits: Limits) -> Destination:
+    """What nobody wrote is what the provider takes."""
+    known = {name: value for name, value in asdict(limits).items() if value is not None}
+    given = destination.model_fields_set
+    return destination.model_copy(
+        update={name: value for name, value in known.items() if name not in given}
+    )
 
 
 def warn_of_secrets(routes: Mapping[str, Route]) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.doctor import disk, link, machine, outside, people, schema, server, sessions, work
+from app.doctor import disk, link, machine, outside, people, schema, server, sessions, sources, work
 from app.doctor.findings import Check, Finding, Level, skipped, warning
 from app.doctor.patient import Patient
 
@@ -39,6 +39,8 @@ CHECKS: tuple[Check, ...] = (
     Check("notifications", link.check_notifications),
     Check("open_files", machine.check_open_files, needs="nothing"),
     Check("secrets", outside.check_secrets, needs="nothing"),
+    Check("sources", sources.check_sources, needs="nothing"),
+    Check("source_ids", sources.check_ids, needs="schema"),
     Check("destinations", outside.check_destinations, needs="nothing"),
     Check("unknown_names", work.check_names, needs="schema"),
     Check("breakers", work.check_breakers, needs="schema"),

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.core import Route
+from app.core import Intake, Route
 from app.settings import Fault, Settings, dotted, resolve_secret
 
 _EVERYTHING_BITS_MAX = 4
 
 
-def warnings(settings: Settings, routes: Mapping[str, Route]) -> Iterator[Fault]:
+def warnings(
+    settings: Settings, routes: Mapping[str, Route], intakes: Mapping[str, Intake]
+) -> Iterator[Fault]:
     """Each thing to know of, as a path, a stable code and words. None of it stops the start."""
     if settings.database_url is None:
         yield Fault(
@@ -30,6 +32,18 @@ def warnings(settings: Settings, routes: Mapping[str, Route]) -> Iterator[Fault]
     yield from _queues(settings)
     for name, route in routes.items():
         yield from _destination(name, route)
+    yield from _sources(settings, intakes)
+
+
+def _sources(settings: Settings, intakes: Mapping[str, Intake]) -> Iterator[Fault]:
+    reached = [one for one in intakes.values() if not one.provider.is_timed]
+    if reached and settings.server.public_url is None:
+        said = "not set: the URLs to paste are those of this machine"
+        yield Fault("server.public_url", "public_url_missing", said)
+    for name, intake in intakes.items():
+        for pointer in intake.missing():
+            said = f"{pointer} leads to nothing, and its source is not ready without it"
+            yield Fault(f"{dotted(['sources', name])}.secrets", "secret_missing", said)
 
 
 def _queues(settings: Settings) -> Iterator[Fault]:

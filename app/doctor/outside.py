@@ -6,41 +6,11 @@ from app.core import Route
 from app.doctor.findings import Finding, good, skipped, warning, wrong
 from app.doctor.patient import Patient
 from app.settings import resolve_secret
+from app.wire.reach import words_of
 from app.wire.target import InvalidTarget, Target, parse_target
 
 REACH_SECONDS_MAX = 5.0
 REACHED_AT_ONCE_MAX = 16
-
-_WORDS = {
-    "address_denied": (
-        "its name leads to a private address, which destinations may not reach",
-        "If it is meant to be inside, add its network to network.allow.",
-    ),
-    "dns_failed": (
-        "its name could not be resolved",
-        "Check the host in its url, and this machine's resolver.",
-    ),
-    "resolver_busy": (
-        "its name could not be looked up in time",
-        "Look at this machine's resolver.",
-    ),
-    "connection_refused": (
-        "nobody listens there",
-        "Check that the receiver runs, and the port in its url.",
-    ),
-    "tls_failed": (
-        "TLS failed: its certificate is not valid for its name, or not trusted here",
-        "Look at the receiver's certificate chain, and at this machine's certificate authorities.",
-    ),
-    "timeout": (
-        f"no connection within {REACH_SECONDS_MAX:g} s",
-        "Look for a firewall between: nothing comes back, not even a refusal.",
-    ),
-}
-_UNREACHED = (
-    "no connection could be made",
-    "Look at the network between this machine and the receiver.",
-)
 
 
 async def check_secrets(patient: Patient) -> list[Finding]:
@@ -75,7 +45,7 @@ async def check_destinations(patient: Patient) -> list[Finding]:
             reason = await patient.client.reach(target, timeout_seconds=REACH_SECONDS_MAX)
         if reason is None:
             return good(f"The destination {route.name} takes connections.")
-        said, advice = _WORDS.get(reason, _UNREACHED)
+        said, advice = words_of(reason)
         return wrong(f"The destination {route.name} cannot be reached ({reason}): {said}.", advice)
 
     async with asyncio.TaskGroup() as group:

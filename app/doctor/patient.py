@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app import VERSION
-from app.core import Route, build_routes, database_options
+from app.core import Intake, Route, build_intakes, build_routes, database_options
 from app.engine.database import DatabaseOptions, open_pool
 from app.settings import Settings
 from app.wire.addresses import AddressPolicy
@@ -30,6 +30,7 @@ class Patient:
     login: "Pool"
     client: GuardedClient | None
     replicas: int
+    intakes: Mapping[str, Intake]
 
 
 @contextlib.asynccontextmanager
@@ -41,7 +42,7 @@ async def open_patient(
     Raises what is wrong with the configuration.
     """
     options = replace(database_options(settings), pool_max=2)
-    routes = build_routes(settings)
+    routes, intakes = build_routes(settings), build_intakes(settings)
     async with contextlib.AsyncExitStack() as stack:
         service = await stack.enter_async_context(open_pool(options, application_name=APPLICATION))
         login = await stack.enter_async_context(
@@ -54,4 +55,4 @@ async def open_patient(
                     AddressPolicy(settings.network.allow), user_agent=f"Sinksweep/{VERSION}"
                 )
             )
-        yield Patient(settings, routes, options, service, login, client, replicas)
+        yield Patient(settings, routes, options, service, login, client, replicas, intakes)

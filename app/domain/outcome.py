@@ -26,10 +26,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The provider accepted the message. `receipt` is its own name for it, if it gave one."""
+    """The provider accepted the message. `receipt` is its own name for it, if it gave one.
+
+    `reason` is how that is known, where no answer to an attempt said so.
+    """
 
     receipt: str | None = None
     answer: Answer | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotThere:
+    """The provider was asked what became of a message, and has not got it: it may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class RetryLater:
 
     `after_seconds` is the earliest time the other side asked for. With `counted=False` the attempt costs age and no
     attempt: the destination answered, and said when. With `shut` it is the destination that will have nobody, and the
-    attempt costs nothing.
+    attempt costs nothing. `alone`: only this conversation is to wait so long, and the destination takes others.
     """
 
     reason: str
@@ -46,6 +55,7 @@ class RetryLater:
     counted: bool = True
     answer: Answer | None = None
     shut: Shut | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +70,21 @@ class Rejected:
 class Unknown:
     """The request may have acted: cut after its first byte, timed out, or an answer nobody documented.
 
-    `ours`: this side ended it, which tells nothing of the destination.
+    `ours`: this side ended it, which tells nothing of the destination. `held`: nothing more can be learned, so a person
+    decides, whatever the destination says of other attempts.
     """
 
     reason: str
     answer: Answer | None = None
     ours: bool = False
+    held: bool = False
 
 
 Outcome = Delivered | RetryLater | Rejected | Unknown
+
+# What a provider says when it is asked what became of a message: later it may be asked again, and after `Unknown` it
+# may not.
+Found = Delivered | NotThere | RetryLater | Unknown
 
 
 def word_of(outcome: Outcome) -> str:

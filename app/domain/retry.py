@@ -61,22 +61,23 @@ def after_attempt(
     """
     sign = sign_of(outcome)
     match outcome:
-        case Delivered(receipt, answer):
-            return Verdict("delivered", receipt=receipt, answer=answer, sign=sign)
+        case Delivered(receipt, answer, reason):
+            return Verdict("delivered", reason=reason, receipt=receipt, answer=answer, sign=sign)
         case Rejected(reason, answer):
             state = "unknown" if may_have_arrived else "dead"
             return Verdict(
                 state, may_have_arrived=may_have_arrived, reason=reason, answer=answer, sign=sign
             )
-        case RetryLater(reason, after_seconds, counted, answer, shut):
+        case RetryLater(reason, after_seconds, counted, answer, shut, alone):
             unknown, asked = may_have_arrived, after_seconds or 0.0
-            counted = counted and shut is None
-        case Unknown(reason, answer) if hold_unknown or _holds(policy):
+            counted, held_back = counted and shut is None, 0.0 if alone else asked
+        case Unknown(reason, answer, held=held) if held or hold_unknown or _holds(policy):
             return Verdict(
                 "unknown", may_have_arrived=True, reason=reason, answer=answer, sign=sign
             )
         case Unknown(reason, answer):
-            unknown, asked, counted, shut = True, 0.0, True, None
+            unknown, asked, held_back = True, _settling_seconds(policy), 0.0
+            counted, shut = True, None
         case _:
             assert_never(outcome)
     first = policy.backoff_seconds if policy else 1.0
@@ -91,7 +92,7 @@ def after_attempt(
         reason=reason,
         answer=answer,
         sign=sign,
-        hold_seconds=asked,
+        hold_seconds=held_back,
         spare_seconds=max(own, asked) if spared else None,
         spare_reason=reason if spared else None,
     )
@@ -121,10 +122,13 @@ def after_resend(
 ) -> Verdict:
     """Where a resend goes after an attempt: another one later, or `delivered`, `dead` or `unknown`.
 
-    Every attempt counts, whatever it tells of the destination: nothing is lost when a resend is given up.
+    Every attempt counts, whatever it tells of the destination: nothing is lost when a resend is given up. A look-up
+    would find the delivery that it repeats, so where one is wanted an unknown outcome ends it.
     """
     if isinstance(outcome, RetryLater):
         outcome = replace(outcome, counted=True, shut=None)
+    if policy is not None and policy.on_unknown == "lookup":
+        policy = replace(policy, on_unknown="hold")
     return after_attempt(
         outcome,
         attempts_used=attempts,
@@ -138,3 +142,9 @@ def after_resend(
 
 def _holds(policy: DeliveryPolicy | None) -> bool:
     return policy is not None and policy.on_unknown == "hold"
+
+
+def _settling_seconds(policy: DeliveryPolicy | None) -> float:
+    """How long what may be on its way is given to show up, before it is looked for."""
+    looks_up = policy is not None and policy.on_unknown == "lookup"
+    return policy.lookup_after_seconds if policy is not None and looks_up else 0.0

@@ -20,8 +20,12 @@ def message_hash(
     content_type: str,
     delay_seconds: float,
     body: bytes,
+    place: str | None = None,
 ) -> bytes:
-    """SHA-256 over everything of one message that leaves, or decides where and when."""
+    """SHA-256 over everything of one message that leaves, or decides where and when.
+
+    `place` is what `spell_place` makes of its address; without it the message is where its destination is.
+    """
     fields: list[bytes | None] = [
         destination.encode(),
         None if recipient is None else recipient.encode(),
@@ -32,7 +36,16 @@ def message_hash(
     ]
     for name, value in sorted(headers.items()):
         fields += [name.encode(), value.encode()]
-    return _digest("message.1", fields)
+    if place is None:
+        return _digest("message.1", fields)
+    return _digest("message.2", [place.encode(), *fields])
+
+
+def spell_place(address: str | None, reply_of: UUID | None) -> str | None:
+    """The address of a message, and the inbound whose capability it uses, as one text; None where there is neither."""
+    if address is None and reply_of is None:
+        return None
+    return f"{'-' if reply_of is None else reply_of.hex} {address or '{}'}"
 
 
 def follow_up_hash(

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import IdFactory
 from app.domain.model import Accepted, Arrival
-from app.engine.join import accept_joining, contents
+from app.engine.join import accept_joining, contents, keys_of
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
 
@@ -28,26 +28,24 @@ async def accept(
     ids: IdFactory,
     key_seconds: float,
     lock_wait_ms: int | None = None,
+    together: bool = False,
 ) -> list[Accepted]:
     """Accept each arrival once, in order: the order of the list is the order in a lane.
 
     A key that is known answers with the ids and the state of what it stands for, whatever the body; `same_body` tells
-    whether it was the same. `key_seconds` is how long a new key is remembered at least.
+    whether it was the same. `key_seconds` is how long a new key is remembered at least. What has several keys and is
+    known by one of them leaves none of the others behind.
 
     Raises `InvalidContent` for one that would be due too far ahead; what came before it in the list is accepted.
 
-    Arrivals that may join others of their conversation are accepted apart from the rest, run by run. With
-    `lock_wait_ms` a run is all or nothing, and `Busy` where somebody holds what it needs longer than that.
+    Arrivals that may join others of their conversation are accepted apart from the rest, run by run; `together` all
+    of them are accepted in one transaction, the rest before those that may join. With `lock_wait_ms` a run is all or
+    nothing, and `Busy` where somebody holds what it needs longer than that.
     """
     accepted: list[Accepted] = []
-    for joins, run in groupby(arrivals, key=lambda arrival: arrival.may_join):
+    for _, run in groupby(arrivals, key=lambda arrival: together or arrival.may_join):
         accepted += await _accept_run(
-            pool,
-            list(run),
-            joins=joins,
-            ids=ids,
-            key_seconds=key_seconds,
-            lock_wait_ms=lock_wait_ms,
+            pool, list(run), ids=ids, key_seconds=key_seconds, lock_wait_ms=lock_wait_ms
         )
     return accepted
 
@@ -55,45 +53,77 @@ async def accept(
 async def recall(pool: "Pool", arrivals: Sequence[Arrival]) -> list[Accepted | None]:
     """What each arrival's key stands for, like a repeated accept of it; None for one that is new. Changes nothing."""
 
-    async def work(connection: "Link") -> "list[Record]":
+    async def work(connection: "Link") -> dict[int, Accepted]:
         return await _known(connection, arrivals, range(len(arrivals)))
 
-    found: list[Accepted | None] = [None] * len(arrivals)
-    for row in await transact(pool, work, explicit=False):
-        found[row["position"]] = _accepted(row, duplicate=True, same_body=row["same_body"])
-    return found
+    known = await transact(pool, work, explicit=False)
+    return [known.get(n) for n in range(len(arrivals))]
 
 
 async def _accept_run(
     pool: "Pool",
     arrivals: Sequence[Arrival],
     *,
-    joins: bool,
     ids: IdFactory,
     key_seconds: float,
     lock_wait_ms: int | None,
 ) -> list[Accepted]:
     minted = [(ids.new(), ids.new()) for _ in arrivals]
+    parts = [
+        [n for n, one in enumerate(arrivals) if one.may_join is joins] for joins in (False, True)
+    ]
+    # Alone, a single statement is its own transaction, and the second one only reads.
+    explicit = bool(parts[1]) or any(one.also for one in arrivals)
 
-    async def work(connection: "Link") -> list[Accepted | None]:
-        if joins:
-            found = await accept_joining(connection, arrivals, minted, key_seconds=key_seconds)
-        else:
-            found = await _accept_alone(connection, arrivals, minted, key_seconds=key_seconds)
-        known = [n for n, accepted in enumerate(found) if accepted is None]
-        for row in await _known(connection, arrivals, known):
-            found[row["position"]] = _accepted(row, duplicate=True, same_body=row["same_body"])
+    async def work(connection: "Link") -> dict[int, Accepted]:
+        found: dict[int, Accepted] = {}
+        for part in parts:
+            # One that lost a key to another of this call which was known by a second one has it the next time round.
+            for _ in range(TRIES_MAX if explicit else 1):
+                if left := [n for n in part if n not in found]:
+                    found |= await _accept_part(
+                        connection,
+                        [arrivals[n] for n in left],
+                        [minted[n] for n in left],
+                        left,
+                        key_seconds=key_seconds,
+                    )
         return found
 
     for _ in range(TRIES_MAX):
-        # Alone, a single statement is its own transaction, and the second one only reads.
-        accepted = await transact(pool, work, explicit=joins, lock_wait_ms=lock_wait_ms)
-        answered = [answer for answer in accepted if answer is not None]
-        if len(answered) == len(arrivals):
-            return answered
+        found = await transact(pool, work, explicit=explicit, lock_wait_ms=lock_wait_ms)
+        if len(found) == len(arrivals):
+            return [found[n] for n in range(len(arrivals))]
         # Between the two statements a key went away: its holder was rolled back or purged. What this call did accept
         # is committed, and answers as a duplicate of itself the next time round.
     raise DatabaseUnavailable
+
+
+async def _accept_part(
+    connection: "Link",
+    arrivals: Sequence[Arrival],
+    minted: Sequence[tuple[UUID, UUID]],
+    positions: Sequence[int],
+    *,
+    key_seconds: float,
+) -> dict[int, Accepted]:
+    """Accept what is new of these, and recall the rest, by their `positions` in the call."""
+    if arrivals[0].may_join:
+        found = await accept_joining(connection, arrivals, minted, key_seconds=key_seconds)
+    else:
+        found = await _accept_alone(connection, arrivals, minted, key_seconds=key_seconds)
+    lost = [n for n, accepted in enumerate(found) if accepted is None]
+    several = [n for n in lost if arrivals[n].also]
+    if several:
+        await SQL["drop_keys"].run(
+            connection,
+            scopes=[arrivals[n].scope for n in several for _ in arrivals[n].keys],
+            keys=[key for n in several for key in arrivals[n].keys],
+            inbounds=[minted[n][0] for n in several for _ in arrivals[n].keys],
+        )
+    known = await _known(connection, arrivals, lost)
+    found = [accepted or known.get(n) for n, accepted in enumerate(found)]
+    return {positions[n]: accepted for n, accepted in enumerate(found) if accepted is not None}
 
 
 async def _accept_alone(
@@ -108,7 +138,6 @@ async def _accept_alone(
         connection,
         positions=list(range(len(arrivals))),
         scopes=[arrival.scope for arrival in arrivals],
-        keys=[arrival.key for arrival in arrivals],
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],
         turns=[turn for _, turn in minted],
@@ -117,6 +146,7 @@ async def _accept_alone(
         not_befores=[arrival.not_before for arrival in arrivals],
         delays_max=[arrival.delay_seconds_max for arrival in arrivals],
         key_seconds=key_seconds,
+        **keys_of(arrivals),
         **contents(arrivals),
     )
     for row in rows:
@@ -128,16 +158,24 @@ async def _accept_alone(
 
 async def _known(
     connection: "Link", arrivals: Sequence[Arrival], positions: Sequence[int]
-) -> "list[Record]":
+) -> dict[int, Accepted]:
+    """What the first key of each that is known stands for. Only its own key tells of another body."""
     if not positions:
-        return []
-    return await SQL["find_accepted"].rows(
+        return {}
+    named = [(n, nth, key) for n in positions for nth, key in enumerate(arrivals[n].keys)]
+    rows = await SQL["find_accepted"].rows(
         connection,
-        positions=list(positions),
-        scopes=[arrivals[n].scope for n in positions],
-        keys=[arrivals[n].key for n in positions],
-        body_hashes=[arrivals[n].body_hash for n in positions],
+        positions=[n for n, _, _ in named],
+        nths=[nth for _, nth, _ in named],
+        scopes=[arrivals[n].scope for n, _, _ in named],
+        keys=[key for _, _, key in named],
+        body_hashes=[arrivals[n].body_hash for n, _, _ in named],
     )
+    known: dict[int, Accepted] = {}
+    for row in rows:
+        same_body = row["same_body"] or row["nth"] > 0
+        known.setdefault(row["position"], _accepted(row, duplicate=True, same_body=same_body))
+    return known
 
 
 def _accepted(row: "Record", *, duplicate: bool, same_body: bool) -> Accepted:

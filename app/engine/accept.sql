@@ -4,6 +4,7 @@
 -- sorted order, that of C whatever the database collates by; a lane's row is locked by its upsert, which sees its
 -- latest version whatever the snapshot says. What would be due too far ahead by this clock is only told so. What a
 -- paused source sends is scheduled for no time, and so is what it sends while others of its are still held up.
+-- What has several keys is new when all of them are: its caller drops those that were new for nothing.
 with held as (
     select given.source
     from (select distinct source from unnest(:sources::text[]) as t (source)) as given
@@ -24,24 +25,34 @@ item as (
         -- A time that has passed is now: nobody gets before others by naming an early one.
         greatest(coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)), sink.now()) as due_at
     from unnest(
-        :positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[],
-        :queues::text[], :sources::text[], :conversations::text[], :content_types::text[], :headers::text[],
-        :metadatas::text[], :bodies::bytea[], :stricts::boolean[], :priorities::int[],
+        :positions::int[], :scopes::text[], :key_counts::int[], :body_hashes::bytea[], :inbounds::uuid[],
+        :turns::uuid[], :queues::text[], :sources::text[], :conversations::text[], :content_types::text[],
+        :headers::text[], :metadatas::text[], :bodies::bytea[], :stricts::boolean[], :views::text[],
+        :replies::bytea[], :replies_expire::timestamptz[], :priorities::int[],
         :delays::double precision[], :not_befores::timestamptz[], :delays_max::double precision[]
     ) as t (
-        position, scope, key, body_hash, inbound, turn,
-        queue, source, conversation, content_type, headers,
-        metadata, body, strict_json, priority,
+        position, scope, key_count, body_hash, inbound,
+        turn, queue, source, conversation, content_type,
+        headers, metadata, body, strict_json, view,
+        reply, reply_expires_at, priority,
         delay_seconds, not_before, delay_seconds_max
     )
 ),
 
 fresh_key as (
     insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
-    select scope, key, body_hash, inbound, turn, sink.now(), sink.now() + make_interval(secs => :key_seconds)
-    from item
-    where due_at <= sink.now() + make_interval(secs => delay_seconds_max)
-    order by scope collate "C", key collate "C", position
+    select
+        item.scope,
+        given.key,
+        item.body_hash,
+        item.inbound,
+        item.turn,
+        sink.now(),
+        sink.now() + make_interval(secs => :key_seconds)
+    from unnest(:key_positions::int[], :keys::text[]) as given (position, key)
+    inner join item using (position)
+    where item.due_at <= sink.now() + make_interval(secs => item.delay_seconds_max)
+    order by item.scope collate "C", given.key collate "C", position
     on conflict do nothing
     returning turn, expires_at
 ),
@@ -49,14 +60,14 @@ fresh_key as (
 fresh as (
     select
         item.*,
-        fresh_key.expires_at,
+        new.expires_at,
         item.due_at <= sink.now() and not item.is_held as is_due,
         row_number() over (
             partition by item.queue, item.conversation, item.due_at <= sink.now() and not item.is_held
             order by item.position
         ) as nth
-    from fresh_key
-    inner join item using (turn)
+    from (select turn, min(expires_at) as expires_at, count(*) as keys from fresh_key group by turn) as new
+    inner join item on item.turn = new.turn and item.key_count = new.keys
 ),
 
 in_lane as (
@@ -93,7 +104,7 @@ placed as (
 new_inbound as (
     insert into sink.inbound (
         id, turn, queue, source, conversation, received_at, key_expires_at, content_type, headers, metadata, body,
-        strict_json
+        strict_json, view, reply, reply_expires_at
     )
     select
         inbound,
@@ -107,7 +118,10 @@ new_inbound as (
         headers::jsonb,
         metadata,
         body,
-        strict_json
+        strict_json,
+        view,
+        reply,
+        reply_expires_at
     from placed
 ),
 
@@ -144,18 +158,26 @@ select position, null, null, 'too_far_ahead', null
 from item
 where due_at > sink.now() + make_interval(secs => delay_seconds_max);
 
+-- name: drop_keys
+-- The keys that were new for inbound which another of their keys had brought before: nothing stands behind them.
+delete from sink.idempotency_key as k
+using unnest(:scopes::text[], :keys::text[], :inbounds::uuid[]) as given (scope, key, inbound)
+where k.scope = given.scope and k.key = given.key and k.inbound = given.inbound;
+
 -- name: find_accepted
 -- What the keys that were known stand for, and where their turns are now. Needs a snapshot of its own: the twin that
 -- won may have committed after the accept began.
 select
     item.position,
+    item.nth,
     known.inbound,
     known.turn,
     coalesce(turn.state, gone.state, known.last_state) as state,
     known.expires_at,
     known.body_hash = item.body_hash as same_body
-from unnest(:positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[])
-    as item (position, scope, key, body_hash)
+from unnest(:positions::int[], :nths::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[])
+    as item (position, nth, scope, key, body_hash)
 inner join sink.idempotency_key as known on known.scope = item.scope and known.key = item.key
 left join sink.turn on turn.id = known.turn
-left join sink.tombstone as gone on turn.id is null and gone.id = known.turn;
+left join sink.tombstone as gone on turn.id is null and gone.id = known.turn
+order by item.position, item.nth;

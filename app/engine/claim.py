@@ -206,7 +206,7 @@ def _within(inputs: list[ClaimedInbound], bytes_max: int) -> list[ClaimedInbound
     kept: list[ClaimedInbound] = []
     left = bytes_max
     for one in inputs:
-        size = len(one.body or b"")
+        size = len(one.body or b"") + len(one.view or "")
         kept.append(one if size <= left else replace(one, body=None))
         left -= size if size <= left else 0
     return kept
@@ -222,4 +222,5 @@ def _inbound(row: "Record") -> ClaimedInbound:
         metadata=row["metadata"],
         body=row["body"],
         strict_json=row["strict_json"],
+        view=row["view"],
     )

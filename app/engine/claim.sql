@@ -137,7 +137,7 @@ order by position, nth;
 -- name: read_inbound
 -- What the claimed turns are about: a statement of its own, so that it sees all that was committed before the claim
 -- locked its turns.
-select id, turn, source, received_at, content_type, headers, metadata, body, strict_json
+select id, turn, source, received_at, content_type, headers, metadata, body, strict_json, view
 from sink.inbound
 where turn = any(:turns)
 order by turn, position;

@@ -89,9 +89,15 @@ next as (
 update sink.outbox as o
 set
     blocked_by = next.blocker,
-    due_at = case when next.blocker is null then sink.now() + make_interval(secs => o.delay_seconds) else o.due_at end,
+    due_at = case
+        when next.blocker is null
+            then sink.now() + make_interval(secs => greatest(o.delay_seconds, o.pace_seconds))
+        else o.due_at
+    end,
     due_since = case
-        when next.blocker is null then sink.now() + make_interval(secs => o.delay_seconds) else o.due_since
+        when next.blocker is null
+            then sink.now() + make_interval(secs => greatest(o.delay_seconds, o.pace_seconds))
+        else o.due_since
     end
 from next
 where o.id = next.id and o.state = 'pending' and o.blocked_by is distinct from next.blocker

@@ -6,13 +6,21 @@ is delivered like any other, under a key that never changes, and nobody is ever 
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, IdFactory, format_id
-from app.domain.notice import CONTENT_TYPE, Notice, NoticeRoute, ToldMessage, body, read_kind
-from app.domain.seal import message_hash, payload_hash, spell
+from app.domain.notice import (
+    CONTENT_TYPE,
+    Notice,
+    NoticeForm,
+    NoticeRoute,
+    ToldMessage,
+    body,
+    read_kind,
+)
+from app.domain.seal import message_hash, payload_hash, spell, spell_place
 from app.engine.statements import load
 from app.engine.transaction import each_or_all, transact
 
@@ -38,7 +46,18 @@ _ASKING: Final[Mapping[str, frozenset[str]]] = {
     "wait": frozenset({"parked"}),
 }
 
+# Where nothing else is known of a destination.
+DOCUMENT: Final = NoticeForm()
+
 _Told = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How people are told: `forms` is what a destination takes that is no program's, `public_url` begins each link."""
+
+    forms: Mapping[str, NoticeForm] = field(default_factory=dict)
+    public_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,7 @@ async def escalate(
     routes: Mapping[str, NoticeRoute],
     notices_max: int,
     ids: IdFactory,
-    public_url: str | None,
+    telling: Telling,
 ) -> Escalated:
     """Make turns of up to `notices_max` notices of the queues in `routes`; those of all others wait.
 
@@ -74,7 +93,7 @@ async def escalate(
 
     async def tell(rows: "Sequence[Record]") -> Counter[_Told]:
         async def work(connection: "Link") -> Counter[_Told]:
-            return await _tell(connection, rows, routes, ids, public_url)
+            return await _tell(connection, rows, routes, ids, telling)
 
         return await transact(pool, work)
 
@@ -87,7 +106,7 @@ async def _tell(
     firsts: "Sequence[Record]",
     routes: Mapping[str, NoticeRoute],
     ids: IdFactory,
-    public_url: str | None,
+    telling: Telling,
 ) -> Counter[_Told]:
     taken = await SQL["take_notices"].rows(connection, notices=[row["id"] for row in firsts])
     groups: dict[tuple[UUID, str, str], list[Record]] = defaultdict(list)
@@ -111,7 +130,7 @@ async def _tell(
             (destination, _notice(notices, told[notices[0]["turn"]], messages))
             for destination, notices in wanted
         ]
-        await _add(connection, drafts, ids, public_url)
+        await _add(connection, drafts, ids, telling)
     return results
 
 
@@ -177,13 +196,18 @@ async def _add(
     connection: "Link",
     drafts: Sequence[tuple[str, Notice]],
     ids: IdFactory,
-    public_url: str | None,
+    telling: Telling,
 ) -> None:
     turns = [ids.new() for _ in drafts]
     messages = [ids.new() for _ in drafts]
-    bodies = [body(notice, public_url=public_url) for _, notice in drafts]
+    forms = [telling.forms.get(destination, DOCUMENT) for destination, _ in drafts]
+    bodies = [
+        body(notice, public_url=telling.public_url, shape=form.shape)
+        for (_, notice), form in zip(drafts, forms, strict=True)
+    ]
     hashes = [
-        _hash(destination, text) for (destination, _), text in zip(drafts, bodies, strict=True)
+        _hash(destination, text, form.address)
+        for (destination, _), text, form in zip(drafts, bodies, forms, strict=True)
     ]
     await SQL["add_escalations"].run(
         connection,
@@ -200,13 +224,14 @@ async def _add(
         content_types=[CONTENT_TYPE] * len(drafts),
         bodies=bodies,
         hashes=hashes,
+        addresses=[form.address for form in forms],
         kinds=[notice.kind for _, notice in drafts],
         reasons=[notice.reason for _, notice in drafts],
         told=[format_id(TURN_PREFIX, notice.turn) for _, notice in drafts],
     )
 
 
-def _hash(destination: str, text: bytes) -> bytes:
+def _hash(destination: str, text: bytes, address: str | None) -> bytes:
     return message_hash(
         destination=destination,
         recipient=None,
@@ -215,4 +240,5 @@ def _hash(destination: str, text: bytes) -> bytes:
         content_type=CONTENT_TYPE,
         delay_seconds=0.0,
         body=text,
+        place=spell_place(address, None),
     )

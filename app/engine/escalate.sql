@@ -80,11 +80,11 @@ with item as (
     select * from unnest(
         :turns::uuid[], :abouts::uuid[], :queues::text[], :payload_hashes::bytea[], :messages::uuid[],
         :destinations::text[], :keys::text[], :content_types::text[], :bodies::bytea[], :hashes::bytea[],
-        :kinds::text[], :reasons::text[], :told::text[]
+        :kinds::text[], :reasons::text[], :told::text[], :addresses::text[]
     ) as t (
         turn, about, queue, payload_hash, message,
         destination, key, content_type, body, hash,
-        kind, reason, told
+        kind, reason, told, address
     )
 ),
 
@@ -101,8 +101,8 @@ added as (
 ),
 
 said as (
-    insert into sink.outbox_payload (message, key, headers, content_type, body, hash, sealed_at)
-    select message, key, '{}', content_type, body, hash, sink.now() from item
+    insert into sink.outbox_payload (message, key, headers, content_type, body, hash, sealed_at, address)
+    select message, key, '{}', content_type, body, hash, sink.now(), address from item
 )
 
 insert into sink.event (turn, message, verb, to_state, reason, detail)

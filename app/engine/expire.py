@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 Walk = Literal["idempotency_key", "lane", "delivery_lane"]
-Timed = Literal["loopback", "operation", "standstill"]
+Timed = Literal["differing", "loopback", "operation", "standstill"]
 
 _TIMED: Final[Mapping[Timed, Statement]] = {
+    "differing": SQL["expire_differing"],
     "loopback": SQL["expire_loopback"],
     "operation": SQL["expire_operations"],
     "standstill": SQL["expire_standstills"],

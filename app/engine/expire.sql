@@ -94,6 +94,22 @@ with gone as (
 
 select count(*) as rows from gone;
 
+-- name: expire_differing
+-- Keys under which no other body came for as long as keys are remembered.
+with gone as (
+    delete from sink.differing as d
+    where (d.source, d.key) in (
+        select l.source, l.key from sink.differing as l
+        where l.last_at <= sink.now() - make_interval(secs => :seconds)
+        order by l.last_at
+        limit :rows_max
+        for update skip locked
+    )
+    returning d.key
+)
+
+select count(*) as rows from gone;
+
 -- name: expire_loopback
 -- What the loopback channel received last before its time.
 with gone as (

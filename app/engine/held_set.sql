@@ -9,7 +9,7 @@ where t.id = any(:turns) and h.decision is null;
 -- The messages of the sets that these turns wait with, whole.
 select
     o.id, o.turn, o.position, o.conversation, o.destination, o.delay_seconds,
-    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash
+    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.address, p.reply_of
 from sink.turn as t
 inner join sink.outbox as o on o.turn = t.id and o.seal = t.seal
 left join sink.outbox_payload as p on p.message = o.id

@@ -138,6 +138,7 @@ async def find_inbound(pool: "Pool", inbound: UUID) -> InboundView | None:
             metadata=row["metadata"],
             body=row["body"],
             strict_json=row["strict_json"],
+            view=row["view"],
         )
         return InboundView(row["queue"], row["turn"], row["conversation"], content)
     return None

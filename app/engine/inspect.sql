@@ -20,7 +20,7 @@ select id, state from sink.turn where id = any(:turns);
 -- name: find_inbound
 -- One inbound, whole.
 select
-    id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json
+    id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json, view
 from sink.inbound
 where id = :inbound;
 

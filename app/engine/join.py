@@ -97,12 +97,12 @@ async def _fresh(
         connection,
         positions=list(range(len(arrivals))),
         scopes=[arrival.scope for arrival in arrivals],
-        keys=[arrival.key for arrival in arrivals],
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],
         turns=[turn for _, turn in minted],
         sources=[arrival.source for arrival in arrivals],
         key_seconds=key_seconds,
+        **keys_of(arrivals),
     )
     positions = {inbound: n for n, (inbound, _) in enumerate(minted)}
     return dict(sorted(((positions[row["inbound"]], row) for row in rows), key=itemgetter(0)))
@@ -224,8 +224,9 @@ async def _write(
         inbounds=[minted[n][0] for n, _, _ in placed],
         turns=[turn for _, turn, _ in placed],
         places=[place for _, _, place in placed],
-        scopes=[arrivals[n].scope for n, _, _ in placed],
-        keys=[arrivals[n].key for n, _, _ in placed],
+        scopes=[arrivals[n].scope for n, _, _ in placed for _ in arrivals[n].keys],
+        keys=[key for n, _, _ in placed for key in arrivals[n].keys],
+        key_inbounds=[minted[n][0] for n, _, _ in placed for _ in arrivals[n].keys],
         key_seconds=key_seconds,
         **contents([arrivals[n] for n, _, _ in placed]),
     )
@@ -242,4 +243,16 @@ def contents(arrivals: Sequence[Arrival]) -> dict[str, object]:
         "metadatas": [arrival.metadata for arrival in arrivals],
         "bodies": [arrival.body for arrival in arrivals],
         "stricts": [arrival.strict_json for arrival in arrivals],
+        "views": [arrival.view for arrival in arrivals],
+        "replies": [arrival.reply for arrival in arrivals],
+        "replies_expire": [arrival.reply_expires_at for arrival in arrivals],
+    }
+
+
+def keys_of(arrivals: Sequence[Arrival]) -> dict[str, object]:
+    """Every key of what arrived, with the position of what it is a key of."""
+    return {
+        "key_counts": [len(arrival.keys) for arrival in arrivals],
+        "key_positions": [n for n, arrival in enumerate(arrivals) for _ in arrival.keys],
+        "keys": [key for arrival in arrivals for key in arrival.keys],
     }

@@ -1,11 +1,12 @@
 -- name: add_keys
 -- The keys that are new, each for the inbound minted with it. A twin that is being accepted elsewhere is waited for.
--- What a paused source sends is held up, and so is what it sends while others of its still are.
+-- What a paused source sends is held up, and so is what it sends while others of its still are. What has several keys
+-- is new when all of them are: its caller drops those that were new for nothing.
 with item as (
     select * from unnest(
-        :positions::int[], :scopes::text[], :keys::text[], :body_hashes::bytea[], :inbounds::uuid[], :turns::uuid[],
-        :sources::text[]
-    ) as t (position, scope, key, body_hash, inbound, turn, source)
+        :positions::int[], :scopes::text[], :key_counts::int[], :body_hashes::bytea[], :inbounds::uuid[],
+        :turns::uuid[], :sources::text[]
+    ) as t (position, scope, key_count, body_hash, inbound, turn, source)
 ),
 
 held as (
@@ -25,21 +26,22 @@ fresh as (
     insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
     select
         item.scope,
-        item.key,
+        given.key,
         item.body_hash,
         item.inbound,
         item.turn,
         sink.now(),
         sink.now() + make_interval(secs => :key_seconds)
-    from item
-    order by item.scope collate "C", item.key collate "C", item.position
+    from unnest(:key_positions::int[], :keys::text[]) as given (position, key)
+    inner join item using (position)
+    order by item.scope collate "C", given.key collate "C", position
     on conflict do nothing
     returning inbound, expires_at
 )
 
-select fresh.inbound, fresh.expires_at, item.source in (select held.source from held) as is_held
-from fresh
-inner join item using (inbound);
+select item.inbound, new.expires_at, item.source in (select held.source from held) as is_held
+from (select inbound, min(expires_at) as expires_at, count(*) as keys from fresh group by inbound) as new
+inner join item on item.inbound = new.inbound and item.key_count = new.keys;
 
 -- name: hold_lanes
 -- Lock the lanes of these conversations, making those that are new.
@@ -169,26 +171,27 @@ order by turn;
 -- The inbound of this call, with their places in their turns, and the turns that their keys stand for now.
 with item as (
     select * from unnest(
-        :inbounds::uuid[], :turns::uuid[], :scopes::text[], :keys::text[], :queues::text[], :sources::text[],
+        :inbounds::uuid[], :turns::uuid[], :queues::text[], :sources::text[],
         :conversations::text[], :content_types::text[], :headers::text[], :metadatas::text[], :bodies::bytea[],
-        :stricts::boolean[], :places::int[]
+        :stricts::boolean[], :views::text[], :replies::bytea[], :replies_expire::timestamptz[], :places::int[]
     ) as t (
-        inbound, turn, scope, key, queue, source,
+        inbound, turn, queue, source,
         conversation, content_type, headers, metadata, body,
-        strict_json, place
+        strict_json, view, reply, reply_expires_at, place
     )
 ),
 
 pointed as (
     update sink.idempotency_key as k
     set turn = item.turn
-    from item
-    where k.scope = item.scope and k.key = item.key and k.inbound = item.inbound and k.turn <> item.turn
+    from unnest(:scopes::text[], :keys::text[], :key_inbounds::uuid[]) as given (scope, key, inbound)
+    inner join item using (inbound)
+    where k.scope = given.scope and k.key = given.key and k.inbound = item.inbound and k.turn <> item.turn
 )
 
 insert into sink.inbound (
     id, turn, position, queue, source, conversation, received_at, key_expires_at, content_type, headers, metadata, body,
-    strict_json
+    strict_json, view, reply, reply_expires_at
 )
 select
     inbound,
@@ -203,5 +206,8 @@ select
     headers::jsonb,
     metadata,
     body,
-    strict_json
+    strict_json,
+    view,
+    reply,
+    reply_expires_at
 from item;

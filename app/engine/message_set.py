@@ -141,6 +141,10 @@ async def add_messages(connection: "Link", messages: Sequence[NewMessage], *, ve
         content_types=[draft.content_type for draft in drafts],
         bodies=[draft.body for draft in drafts],
         hashes=[draft.hash for draft in drafts],
+        addresses=[draft.address for draft in drafts],
+        replies_of=[draft.reply_of for draft in drafts],
+        expiries=[draft.expires_at for draft in drafts],
+        paces=[draft.pace_seconds for draft in drafts],
         verb=verb,
     )
 

@@ -27,12 +27,13 @@ with item as (
         :messages::uuid[], :turns::uuid[], :seals::int[], :positions::int[], :queues::text[], :conversations::text[],
         :destinations::text[], :places::bigint[], :behind::uuid[], :strict::boolean[], :states::text[],
         :delays::double precision[], :keys::text[], :recipients::text[], :headers::text[], :content_types::text[],
-        :bodies::bytea[], :hashes::bytea[]
+        :bodies::bytea[], :hashes::bytea[], :addresses::text[], :replies_of::uuid[], :expiries::timestamptz[],
+        :paces::double precision[]
     ) as t (
         message, turn, seal, position, queue, conversation,
         destination, place, behind, is_strict, state,
         delay_seconds, key, recipient, headers, content_type,
-        body, hash
+        body, hash, address, reply_of, expires_at, pace_seconds
     )
 ),
 
@@ -58,19 +59,21 @@ blocked as (
 added as (
     insert into sink.outbox (
         id, turn, seal, position, queue, conversation, destination, place, strict, state, blocked_by, delay_seconds,
-        due_at, due_since
+        pace_seconds, expires_at, due_at, due_since
     )
     select
         message, turn, seal, position, queue, conversation, destination, place, is_strict, state, blocked_by,
-        delay_seconds,
+        delay_seconds, pace_seconds, expires_at,
         sink.now() + make_interval(secs => delay_seconds),
         case when blocked_by is null and state = 'pending' then sink.now() + make_interval(secs => delay_seconds) end
     from blocked
 ),
 
 said as (
-    insert into sink.outbox_payload (message, key, recipient, headers, content_type, body, hash, sealed_at)
-    select message, key, recipient, headers::jsonb, content_type, body, hash, sink.now() from item
+    insert into sink.outbox_payload (
+        message, key, recipient, headers, content_type, body, hash, sealed_at, address, reply_of
+    )
+    select message, key, recipient, headers::jsonb, content_type, body, hash, sink.now(), address, reply_of from item
 )
 
 insert into sink.event (turn, message, verb, to_state)

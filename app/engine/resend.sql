@@ -81,7 +81,13 @@ select
     r.id as resend, o.id, o.turn, r.attempt_id, r.attempts, r.attempts as attempts_used, false as may_have_arrived,
     o.queue, o.conversation, o.destination, o.delay_seconds, o.expires_at,
     greatest(extract(epoch from sink.now() - r.requested_at), 0)::double precision as age_seconds,
-    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, sink.now() as attempted_at
+    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, p.address, p.reply_of,
+    case
+        when p.reply_of is not null and o.expires_at > sink.now() then (
+            select i.reply from sink.inbound as i where i.id = p.reply_of
+        )
+    end as reply,
+    false as is_wanted, null::timestamptz as first_attempted_at, sink.now() as attempted_at
 from taken as r
 inner join sink.outbox as o on o.id = r.message
 left join sink.outbox_payload as p on p.message = o.id;

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from app.domain.errors import NotReady
 from app.domain.model import Slots, Taken, Takes
-from app.domain.seal import message_hash
+from app.domain.seal import message_hash, spell_place
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, transact
@@ -137,6 +137,7 @@ def intact(row: "Record") -> bool:
         content_type=row["content_type"],
         delay_seconds=row["delay_seconds"],
         body=row["body"],
+        place=spell_place(row["address"], row["reply_of"]),
     )
 
 
@@ -161,4 +162,8 @@ def taken_of(row: "Record") -> Taken:
         sealed_at=row["sealed_at"],
         attempted_at=row["attempted_at"],
         expires_at=row["expires_at"],
+        address=row["address"],
+        reply=row["reply"],
+        is_wanted=row["is_wanted"],
+        first_attempted_at=row["first_attempted_at"],
     )

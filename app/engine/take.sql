@@ -184,7 +184,27 @@ select
         )
         else false
     end as is_key_expired,
-    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, sink.now() as attempted_at
+    -- The last that was done to it, before this take: a person wanted it sent, whatever had become of it.
+    case
+        when o.may_have_arrived then (
+            select e.verb = 'redrive' from sink.event as e
+            where e.turn = o.turn and e.message = o.id
+            order by e.id desc limit 1
+        )
+        else false
+    end as is_wanted,
+    case
+        when o.may_have_arrived then (
+            select min(e.at) from sink.event as e where e.turn = o.turn and e.message = o.id and e.verb = 'take'
+        )
+    end as first_attempted_at,
+    p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, p.address, p.reply_of,
+    case
+        when p.reply_of is not null and o.expires_at > sink.now() then (
+            select i.reply from sink.inbound as i where i.id = p.reply_of
+        )
+    end as reply,
+    sink.now() as attempted_at
 from allowed
 left join given using (destination)
 left join taken as o on o.destination = allowed.destination

@@ -22,6 +22,7 @@ from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
 from app.workers.loop import Loop, run_loop
 from app.workers.names import Names
+from app.workers.public_keys import LOOK_SECONDS, PublicKeys
 from app.workers.purger import Purger
 from app.workers.resender import Resender
 from app.workers.sweeper import GATHER_SECONDS, Sweeper
@@ -78,6 +79,8 @@ async def _run_roles(
     serving = running.create_task(server.serve(sockets=[listener]))
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(_comparing(core, running))
+        if Role.API in roles:
+            await stack.enter_async_context(_fetching(core, running))
         if Role.SWEEP in roles:
             await stack.enter_async_context(_sweeping(core, running))
         if Role.DELIVER in roles:
@@ -113,6 +116,19 @@ async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[N
     stop, names = asyncio.Event(), Names(_through_the_reserve(core))
     loop = Loop("names", names.tick, names.rest_seconds)
     running.create_task(run_loop(loop, core=core, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+@contextlib.asynccontextmanager
+async def _fetching(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    """Only where a source verifies with public keys."""
+    stop, keys = asyncio.Event(), PublicKeys(core)
+    if keys.needed:
+        loop = Loop("public_keys", keys.tick, LOOK_SECONDS)
+        running.create_task(run_loop(loop, core=core, stop=stop))
     try:
         yield
     finally:

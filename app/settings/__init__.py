@@ -17,6 +17,7 @@ from pydantic_settings import InitSettingsSource
 
 from app.settings.contradictions import contradictions
 from app.settings.faults import Fault, SettingsError, dotted, explain, unknown_name
+from app.settings.incoming import Filter, Source
 from app.settings.origins import Shown, show_settings
 from app.settings.shape import (
     Database,
@@ -39,6 +40,7 @@ __all__ = [
     "Delivery",
     "Destination",
     "Fault",
+    "Filter",
     "Keys",
     "Limits",
     "Network",
@@ -48,6 +50,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Shown",
+    "Source",
     "Sweep",
     "dotted",
     "explain",
@@ -74,7 +77,7 @@ def load_settings(
 
     `overrides` are the flags: nested like the file, `config` names the file, None means not given.
     `assumed` is nested likewise and gives way to all that anybody wrote. `also` finds what is wrong
-    in the parts that are not checked here: those of the channels.
+    in the parts that are not checked here: those of the channels and of the providers.
     """
     environ = os.environ if environ is None else environ  # noqa: TID251 - the one reader
     by_name, origins = read_layers(overrides, environ=environ, assumed=assumed)
@@ -85,8 +88,8 @@ def load_settings(
     except ValidationError as error:
         faults += explain(error, model=Settings)
         with contextlib.suppress(ValidationError):
-            # What is wrong elsewhere hides nothing of the destinations.
-            only = [InitSettingsSource(Settings, _destinations(layer())) for layer in layers]
+            # What is wrong elsewhere hides nothing of the kinds.
+            only = [InitSettingsSource(Settings, _with_kinds(layer())) for layer in layers]
             faults += also(Settings(_build_sources=(tuple(only), {})))
         raise SettingsError(*(_with_origin(fault, origins) for fault in faults)) from None
     faults += (*also(settings), *contradictions(settings))
@@ -99,8 +102,8 @@ def load_settings(
     return settings
 
 
-def _destinations(tree: Mapping[str, object]) -> dict[str, object]:
-    return {name: tree[name] for name in ("destinations",) if name in tree}
+def _with_kinds(tree: Mapping[str, object]) -> dict[str, object]:
+    return {name: tree[name] for name in ("sources", "destinations") if name in tree}
 
 
 def _with_origin(fault: Fault, origins: Mapping[str, str]) -> Fault:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from app.settings.faults import Fault, dotted, unknown_name
+from app.settings.incoming import Source
 from app.settings.shape import Database, Destination, Limits, Queue, Settings
 
 
@@ -22,6 +23,23 @@ def contradictions(settings: Settings) -> Iterator[Fault]:
             other="breaker_seconds_max",
         )
         yield from _of_backoff(at, to)
+    for name, source in settings.sources.items():
+        yield from _of_source(dotted(["sources", name]), source, settings)
+
+
+def _of_source(at: str, source: Source, settings: Settings) -> Iterator[Fault]:
+    if source.queue not in settings.queues:
+        yield unknown_name(f"{at}.queue", name=source.queue, known=settings.queues)
+    if source.reply_to is None:
+        return
+    if source.reply_to not in settings.destinations:
+        yield unknown_name(f"{at}.reply_to", name=source.reply_to, known=settings.destinations)
+        return
+    queue = settings.queues.get(source.queue)
+    allowed = None if queue is None else queue.destinations
+    if allowed is not None and source.reply_to not in allowed:
+        detail = "the source's queue may not use this destination"
+        yield Fault(f"{at}.reply_to", "contradiction", detail)
 
 
 def _of_database(database: Database) -> Iterator[Fault]:

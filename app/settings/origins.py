@@ -43,8 +43,9 @@ def show_settings(
 
 def _leaves(tree: Mapping[str, object], *above: str) -> Iterator[tuple[tuple[str, ...], object]]:
     for name, value in tree.items():
-        # What a channel is told stands beside the destination's own keys, as in the file.
-        at = above if name == "options" and above[:1] == ("destinations",) else (*above, name)
+        # What a kind is told stands beside the keys of its source or destination, as in the file.
+        of_kind = name == "options" and above[:1] in (("destinations",), ("sources",))
+        at = above if of_kind else (*above, name)
         if isinstance(value, Mapping) and (value or at == above):
             yield from _leaves(value, *at)
         else:

@@ -6,35 +6,25 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     field_serializer,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.settings.incoming import Source, SourceName
+from app.settings.section import Section, with_options
 from app.settings.values import (
     Count,
     HeaderName,
     Name,
     Networks,
     Options,
-    PublicUrl,
     Seconds,
 )
-
-
-class Section(BaseModel):
-    """A table of the file. `not_built` names its keys that are documented for a later feature."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
-    )
-    not_built: ClassVar[frozenset[str]] = frozenset()
+from app.wire.pointer import BaseUrl
 
 
 class Database(Section):
@@ -121,6 +111,8 @@ class Server(Section):
     drain_delay_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 0.0
     drain_seconds: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     ready_stale_intervals: Annotated[Count, Field(ge=2, le=1000)] = 10
+    # Where providers reach this installation: what is in front of it, without a path of ours.
+    public_url: BaseUrl | None = None
 
     @property
     def files_max(self) -> int:
@@ -196,13 +188,14 @@ class Destination(Section):
     timeout_seconds: Annotated[Seconds, Field(ge=0.1, le=300)] = 15.0
     concurrency_max: Annotated[Count, Field(ge=1, le=1000)] = 32
     rate_per_second: Annotated[Seconds | None, Field(ge=0.001, le=100_000)] = None
+    pace_seconds: Annotated[Seconds | None, Field(ge=0, le=3600)] = None
     key_ttl_seconds: Annotated[Count | None, Field(ge=1, le=31_536_000)] = None
     breaker_failures: Annotated[Count, Field(ge=1, le=10_000)] = 10
     breaker_seconds: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 5.0
     breaker_seconds_max: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 300.0
     backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
     backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 3600.0
-    on_unknown: Literal["retry", "hold"] = "retry"
+    on_unknown: Literal["retry", "lookup", "hold"] = "retry"
     hold: Literal["always"] | None = None
     headers_allow: tuple[HeaderName, ...] = ()
     to_allow: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
@@ -211,19 +204,7 @@ class Destination(Section):
     @model_validator(mode="before")
     @classmethod
     def _gather_options(cls, data: object) -> object:
-        if not isinstance(data, Mapping):
-            return data
-        known = cls.model_fields.keys() | cls.not_built
-        options = {key: value for key, value in data.items() if key not in known}
-        own = {key: value for key, value in data.items() if key in known}
-        return own | {"options": options} if options else own
-
-    @field_validator("on_unknown", mode="before")
-    @classmethod
-    def _refuse_unbuilt(cls, value: object) -> object:
-        if value == "lookup":
-            raise PydanticCustomError("not_supported", "lookup is not built yet")
-        return value
+        return with_options(cls, data)
 
 
 class Settings(BaseSettings):
@@ -232,12 +213,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
     )
-    not_built: ClassVar[frozenset[str]] = frozenset({"sources"})
-
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[Count, Field(ge=0, le=65_535)] = 7979
-    # Where people and providers reach this installation, for the links and addresses that it hands out.
-    public_url: PublicUrl | None = None
     data_dir: Path = Path("data")
     database_url: SecretStr | None = None
     database: Database = Database()
@@ -249,6 +226,7 @@ class Settings(BaseSettings):
     server: Server = Server()
     network: Network = Network()
     queues: Mapping[Name, Queue] = Field(default={}, validate_default=True)
+    sources: Mapping[SourceName, Source] = Field(default={}, validate_default=True)
     destinations: Mapping[Name, Destination] = Field(default={}, validate_default=True)
 
     @field_validator("queues")
@@ -256,12 +234,17 @@ class Settings(BaseSettings):
     def _default_queue_exists(cls, value: Mapping[str, Queue]) -> Mapping[str, Queue]:
         return MappingProxyType({"default": Queue()} | dict(value))
 
+    @field_validator("sources")
+    @classmethod
+    def _freeze_sources(cls, value: Mapping[str, Source]) -> Mapping[str, Source]:
+        return MappingProxyType(dict(value))
+
     @field_validator("destinations")
     @classmethod
     def _freeze(cls, value: Mapping[str, Destination]) -> Mapping[str, Destination]:
         return MappingProxyType(dict(value))
 
-    @field_serializer("queues", "destinations")
+    @field_serializer("queues", "sources", "destinations")
     def _plain(self, value: Mapping[str, Section]) -> dict[str, object]:
         return {name: policy.model_dump(mode="json") for name, policy in value.items()}
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator
 from pydantic_core import PydanticCustomError
@@ -47,20 +46,6 @@ def _network(value: object) -> Subnet:
     raise PydanticCustomError("network", 'a network is needed, as in "10.20.0.0/16"')
 
 
-def _public_url(value: str) -> str:
-    """Take an address that paths are put behind: no secret, no query, no slash at its end."""
-    try:
-        parts = urlsplit(value)
-        ok = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        ok = False
-    if not ok or "@" in value or set(value) & set("?#\\ ") or _CONTROL.search(value):
-        raise PydanticCustomError(
-            "public_url", 'an address is needed, as in "https://sink.example"'
-        )
-    return value.rstrip("/")
-
-
 def _mask(value: object) -> object:
     """Show what is no secret: numbers, flags and pointers."""
     match value:
@@ -80,6 +65,5 @@ Count = Annotated[int, BeforeValidator(_number)]
 Seconds = Annotated[float, BeforeValidator(_number)]
 Name = Annotated[str, AfterValidator(_name)]
 HeaderName = Annotated[str, AfterValidator(_header)]
-PublicUrl = Annotated[str, AfterValidator(_public_url)]
 Options = Annotated[Mapping[str, object], AfterValidator(MappingProxyType), PlainSerializer(_mask)]
 Networks = tuple[Annotated[Subnet, PlainValidator(_network), PlainSerializer(str)], ...]

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Self
+from typing import Literal, Self
 
 import aiohttp
 from multidict import CIMultiDict
@@ -21,9 +21,11 @@ from app.wire.addresses import AddressPolicy
 from app.wire.connections import GuardedConnector
 from app.wire.exchange import Answered, Cut, Exchange, NotSent
 from app.wire.headers import check_framing
-from app.wire.reach import reach
+from app.wire.reach import Streams, connect, reach, upgrade
 from app.wire.resolution import Refused, Resolver, SystemResolver, VettedResolver
 from app.wire.target import Target
+
+Method = Literal["GET", "POST", "PUT"]
 
 ANSWER_LINE_BYTES_MAX = 8190
 ANSWER_HEADERS_MAX = 128
@@ -102,6 +104,28 @@ class GuardedClient:
         answer_bytes_max: int,
         connection_group: str,
     ) -> Exchange:
+        """Send a POST, as `request` does."""
+        return await self.request(
+            "POST",
+            target,
+            headers=headers,
+            body=body,
+            timeout_seconds=timeout_seconds,
+            answer_bytes_max=answer_bytes_max,
+            connection_group=connection_group,
+        )
+
+    async def request(
+        self,
+        method: Method,
+        target: Target,
+        *,
+        headers: Mapping[str, str],
+        timeout_seconds: float,
+        answer_bytes_max: int,
+        connection_group: str,
+        body: bytes | None = None,
+    ) -> Exchange:
         """Send one request, once, and say what is known of it when it ended, `timeout_seconds` from
         now at the latest.
 
@@ -117,6 +141,7 @@ class GuardedClient:
             async with asyncio.timeout(timeout_seconds):
                 await self._exchange(
                     self._session(connection_group),
+                    method,
                     target,
                     headers=headers,
                     body=body,
@@ -139,24 +164,36 @@ class GuardedClient:
             target, resolver=self._resolver, tls=self._tls, timeout_seconds=timeout_seconds
         )
 
+    async def connect(self, host: str, port: int) -> Streams:
+        """Open a connection to a vetted address of `host`; raises `Refused`. Whoever asks closes it."""
+        if not self._open:
+            raise Refused("client_closed")
+        return await connect(host, port, resolver=self._resolver)
+
+    async def upgrade(self, writer: asyncio.StreamWriter, *, host: str) -> None:
+        """Go on with TLS under the client's rules; raises `Refused`."""
+        await upgrade(writer, host=host, tls=self._tls)
+
     async def _exchange(
         self,
         session: aiohttp.ClientSession,
+        method: Method,
         target: Target,
         *,
         headers: Mapping[str, str],
-        body: bytes,
+        body: bytes | None,
         answer_bytes_max: int,
         progress: _Progress,
     ) -> None:
         outgoing = CIMultiDict(self._headers)
         outgoing.update(headers)
-        answer = await session.post(
+        answer = await session.request(
+            method,
             _url(target),
             headers=outgoing,
             skip_auto_headers=("Content-Type",),
             # The library warns of bytes beyond a megabyte; a stream of the same is read in pieces.
-            data=body if len(body) <= _PIECE_BYTES_MAX else io.BytesIO(body),
+            data=body if body is None or len(body) <= _PIECE_BYTES_MAX else io.BytesIO(body),
             allow_redirects=False,
             trace_request_ctx=progress,
         )
@@ -190,6 +227,8 @@ class GuardedClient:
                 max_headers=ANSWER_HEADERS_MAX,
                 trace_configs=[_watch_connections()],
             )
+            # What may be repeated is for whoever asked to repeat, also where the method would allow it.
+            session._retry_connection = False  # noqa: SLF001
         return session
 
 

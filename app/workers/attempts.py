@@ -1,13 +1,17 @@
-"""One attempt to send, which ends in time and in an outcome, whatever the channel does."""
+"""One attempt to send, which ends in time and in an outcome, whatever the channel does.
+
+Where a destination can be asked, an attempt that may have arrived is looked for before another one is made: under the
+same lease, so that nobody sends meanwhile.
+"""
 
 import asyncio
 import logging
 import time
-from typing import Final
+from typing import Final, assert_never
 
-from app.core import Core
+from app.core import Core, Route
 from app.domain.model import Taken
-from app.domain.outcome import Outcome, Unknown, word_of
+from app.domain.outcome import Delivered, NotThere, Outcome, RetryLater, Unknown, word_of
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +23,17 @@ _OVERTIME_SECONDS_MAX: Final = 2.0
 
 
 async def attempt(core: Core, taken: Taken) -> Outcome:
-    """Send it once, and count that. Cancelled, it is counted as `CUT`."""
+    """Send it once, or learn that this has been done, and count that. Cancelled, it is counted as `CUT`."""
     route = core.routes[taken.destination]
     overtime = min(_OVERTIME_SECONDS_MAX, core.settings.delivery.lease_margin_seconds / 2)
+    looks_up = route.looks_up and taken.may_have_arrived
+    seconds = route.attempt_seconds if looks_up else route.settings.timeout_seconds
     began = time.monotonic()
     outcome: Outcome = CUT
     try:
-        async with asyncio.timeout(route.settings.timeout_seconds + overtime):
-            outcome = await route.send(taken, wire=core.wire)
+        async with asyncio.timeout(seconds + overtime):
+            found = await _look_up(core, route, taken) if looks_up else None
+            outcome = found or await route.send(taken, wire=core.wire)
     except TimeoutError:
         outcome = Unknown("timeout")
     except Exception:
@@ -37,3 +44,25 @@ async def attempt(core: Core, taken: Taken) -> Outcome:
         core.metrics.attempts.labels(taken.destination, word_of(outcome)).inc()
         core.metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
     return outcome
+
+
+async def _look_up(core: Core, route: Route, taken: Taken) -> Outcome | None:
+    """What became of the earlier attempts; None where it is certain that none arrived, or a person wants it sent."""
+    found = await route.lookup(taken, wire=core.wire)
+    count = core.metrics.lookups
+    match found:
+        case Delivered(receipt, answer):
+            count.labels(taken.destination, "there").inc()
+            return Delivered(receipt, answer, reason="looked_up")
+        case NotThere():
+            count.labels(taken.destination, "not_there").inc()
+            return None
+        case RetryLater() | Unknown():
+            count.labels(taken.destination, "unanswered").inc()
+        case _:
+            assert_never(found)
+    if taken.is_wanted:
+        return None
+    if isinstance(found, Unknown):
+        return Unknown(found.reason, found.answer, ours=True, held=True)
+    return found

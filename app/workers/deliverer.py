@@ -76,11 +76,11 @@ class Deliverer:
             Slots(
                 name,
                 free,
-                route.settings.timeout_seconds + margin,
+                route.attempt_seconds + margin,
                 hold_unknown=route.settings.on_unknown == "hold",
                 concurrency_max=route.settings.concurrency_max,
                 rate_per_second=route.settings.rate_per_second,
-                key_ttl_seconds=route.settings.key_ttl_seconds,
+                key_ttl_seconds=route.key_ttl_seconds,
             )
             for name, route in self._core.routes.items()
             if (free := route.settings.concurrency_max - self._in_flight[name]) > 0

@@ -4,7 +4,7 @@ import logging
 
 from app.core import Core
 from app.domain.notice import KINDS
-from app.engine.escalate import NOBODY, TOLD, Escalated, escalate
+from app.engine.escalate import NOBODY, TOLD, Escalated, Telling, escalate
 from app.engine.wake import OUTBOX
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Notices:
             routes=core.notice_routes,
             notices_max=core.settings.sweep.batch_max,
             ids=core.ids,
-            public_url=core.settings.public_url,
+            telling=Telling(core.notice_forms, core.settings.server.public_url),
         )
         for (queue, kind, result), count in done.results.items():
             core.metrics.notices.labels(core.queue_label(queue), kind, result).inc(count)

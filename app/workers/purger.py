@@ -82,6 +82,7 @@ class Purger:
     def _walk(self) -> Iterator[Step]:
         """Turns before their keys, keys before their tombstones, and inbound before the lanes they were in."""
         days: Mapping[Timed, int] = {
+            "differing": self._core.settings.keys.idempotency_days,
             "loopback": self._retention.loopback_days,
             "operation": self._retention.operations_days,
             "standstill": STANDSTILL_DAYS,

@@ -69,7 +69,7 @@ class Resender:
                 name,
                 1,
                 route.settings.timeout_seconds + margin,
-                hold_unknown=route.settings.on_unknown == "hold",
+                hold_unknown=route.settings.on_unknown != "retry",
             )
             for name, route in self._core.routes.items()
             if name not in self._running

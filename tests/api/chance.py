@@ -120,7 +120,8 @@ class Chance:
         """A path of the call, and the lease of the turn in it."""
         id_ = self._id(call.path.split("/")[2])
         names = [quoted(text[:2000]) or "%20" for text in TEXTS]
-        return call.path.format(id=id_, name=self.random.choice(names)), self.leases.get(id_)
+        name = self.random.choice(names)
+        return call.path.format(id=id_, name=name, source=name), self.leases.get(id_)
 
     def _id(self, collection: str) -> str:
         nobodys = [f"{prefix}{NOBODYS}" for prefix in ("turn_", "msg_", "in_", OPERATION_PREFIX)]

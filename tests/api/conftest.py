@@ -202,7 +202,7 @@ async def make_keys(pool: "Pool") -> dict[str, str]:
 TABLES = (
     "idempotency_key", "inbound", "lane", "turn", "attempt", "claim_request", "delivery_lane",
     "outbox", "outbox_payload", "resend", "event", "loopback", "operation", "tombstone", "pause",
-    "standstill", "allowance", "hold", "wait", "signal", "follow_up", "notice",
+    "standstill", "allowance", "hold", "wait", "signal", "follow_up", "notice", "differing",
 )  # fmt: skip
 EMPTY = ";".join(f"delete from sink.{table}" for table in TABLES)
 

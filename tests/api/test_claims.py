@@ -33,7 +33,7 @@ async def test_a_claim_gives_the_turn_its_token_and_its_inbound(service: Service
     assert (turn["steps"], turn["history"]) == ([], [])
     (inbound,) = turn["inbound"]
     assert set(inbound) == {
-        "id", "source", "received_at", "content_type", "headers", "metadata", "payload",
+        "id", "source", "received_at", "content_type", "headers", "metadata", "view", "payload",
     }  # fmt: skip
     assert (inbound["id"], inbound["payload"], inbound["metadata"]) == (
         accepted["id"],

@@ -20,7 +20,6 @@ async def test_what_does_not_exist_is_404(service: Service) -> None:
         "/v1/",
         "/v1/nope",
         "/v1/inbound/",
-        "/v1/sources/stripe",
         "/docs",
         "/redoc",
     ):
@@ -28,6 +27,9 @@ async def test_what_does_not_exist_is_404(service: Service) -> None:
             answer = await service.call(method, path)
             assert (answer.status, answer.code) == (404, "not_found"), (method, path)
             assert answer.headers["Content-Type"] == "application/problem+json"
+    for method in ("GET", "POST"):
+        answer = await service.call(method, "/v1/sources/nobody", scope=None)
+        assert (answer.status, answer.code) == (404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,13 @@ async def test_readiness_names_the_loop_that_stands(service: Service) -> None:
         passes.clear()
     assert (await service.get("/readyz")).json == {
         "ready": True,
-        "checks": {"database": True, "loops": {}, "draining": False, "unconfigured": {}},
+        "checks": {
+            "database": True,
+            "loops": {},
+            "draining": False,
+            "sources": {},
+            "unconfigured": {},
+        },
     }
 
 

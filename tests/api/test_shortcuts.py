@@ -87,9 +87,12 @@ async def test_every_frequent_call_is_one_and_is_counted_by_its_route(service: S
     turn = await service.claimed()
     await service.post(f"/v1/turns/{turn['id']}/renew", {"lease_token": turn["lease_token"]})
     await service.seal(turn, [])
+    await service.post("/v1/sources/nobody", {})
     text = (await service.get("/metrics", scope=None)).body.decode()
     for path in FREQUENT:
-        assert f'sinksweep_http_requests_total{{route="{path}",status="20' in text, path
+        # The source is nobody's here.
+        status = "404" if path == "/v1/sources/{source}" else "20"
+        assert f'sinksweep_http_requests_total{{route="{path}",status="{status}' in text, path
     assert json.loads((await service.get("/openapi.json", scope=None)).body)["paths"].keys() >= set(
         FREQUENT
     )

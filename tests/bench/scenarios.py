@@ -23,7 +23,8 @@ from tests.bench.engine import (
 from tests.bench.figures import Figures, percentile
 from tests.bench.load import BODY
 from tests.bench.pgbench import accept_script, run_script
-from tests.bench.stage import Stage, memory_mb
+from tests.bench.signing import PROVIDERS
+from tests.bench.stage import SECRET, Stage, memory_mb
 from tests.database import options_for
 from tests.engine.stories import arrival
 
@@ -95,6 +96,36 @@ async def accepts(stage: Stage, extent: Extent, figures: Figures) -> None:
         now, most = memory_mb(service.pid)
         figures.add("memory of the service after the accepts", "MB", now)
         figures.add("memory of the service at most", "MB", most)
+
+
+async def sources(stage: Stage, extent: Extent, figures: Figures) -> None:
+    """Accepts through providers, each directly behind plain ones on the same service."""
+    async with stage.database() as url, stage.service(url) as service:
+        for connections in (16, 64):
+            for kind in PROVIDERS:
+                told = {
+                    name: await stage.load(
+                        service,
+                        name=f"{name}-{kind}-{connections}",
+                        connections=connections,
+                        seconds=extent.seconds,
+                        warm_up_seconds=extent.warm_up_seconds,
+                        **more,
+                    )
+                    for name, more in (
+                        ("plain", {}),
+                        ("signed", {"source": kind, "secret": SECRET}),
+                    )
+                }
+                for one in told.values():
+                    _check(one)
+                figures.add(
+                    f"accept through {kind}, {connections} connections",
+                    "/s",
+                    told["signed"]["per_second"],
+                    limit=told["plain"]["per_second"],
+                    limit_name="plain accepts",
+                )
 
 
 async def lifecycles(stage: Stage, extent: Extent, figures: Figures) -> None:
@@ -193,6 +224,7 @@ async def paced(stage: Stage, extent: Extent, figures: Figures) -> None:
 
 SCENARIOS: Mapping[str, Scenario] = {
     "accepts": accepts,
+    "sources": sources,
     "lifecycles": lifecycles,
     "deliveries": deliveries,
     "latencies": latencies,

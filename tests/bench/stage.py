@@ -51,6 +51,16 @@ url = "http://127.0.0.1:{port}/hook"
 secrets = ["env:BENCH_SECRET"]
 concurrency_max = {concurrency}
 
+[sources.slack]
+kind = "slack"
+queue = "bench"
+secrets = ["env:BENCH_SECRET"]
+
+[sources.telegram]
+kind = "telegram"
+queue = "bench"
+secrets = ["env:BENCH_SECRET"]
+
 [network]
 allow = ["127.0.0.0/8"]
 """

@@ -82,6 +82,7 @@ def outgoing() -> Callable[..., Outgoing]:
             "expires_at": None,
             "attempt": 1,
             "attempted_at": ATTEMPTED_AT,
+            "first_attempted_at": ATTEMPTED_AT,
         }
         return Outgoing(**{**values, **changes})  # type: ignore[arg-type]
 

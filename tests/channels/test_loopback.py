@@ -9,9 +9,7 @@ from app.domain.outcome import Delivered, Outcome, Unknown
 
 
 async def send(message: Outgoing, *, wire: Wire) -> Outcome:
-    return await channel.send(
-        message, config=LoopbackConfig(), secrets=(), wire=wire, timeout_seconds=5
-    )
+    return await channel.send(message, config=LoopbackConfig(), secrets=(), wire=wire)
 
 
 async def test_the_receipt_counts_how_often_a_key_arrived(

@@ -1,6 +1,8 @@
 """Signed webhooks: what is sent, and what each answer means."""
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,9 +26,8 @@ async def send(
 ) -> Outcome:
     pointers = tuple(f"env:S{number}" for number in range(len(secrets)))
     config = WebhookConfig(url=f"http://127.0.0.1:{port}/hooks", secrets=pointers)
-    return await channel.send(
-        message, config=config, secrets=secrets, wire=wire, timeout_seconds=timeout_seconds
-    )
+    timed = replace(wire, until=time.monotonic() + timeout_seconds)
+    return await channel.send(message, config=config, secrets=secrets, wire=timed)
 
 
 def answer(status: int, *headers: str, body: str = "") -> bytes:

@@ -87,6 +87,7 @@ DELIVERY_POLICY = DeliveryPolicy(
 
 ONCALL = "oncall"
 NOTICE_ROUTES = {QUEUE: NoticeRoute(escalate_to=ONCALL)}
+TELLING = escalate.Telling(public_url="https://sink.example")
 
 # Two seconds of quiet, ten at the longest.
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
@@ -354,7 +355,7 @@ class Sink:
         notices_max: int = 100,
         *,
         routes: Mapping[str, NoticeRoute] | None = None,
-        public_url: str | None = "https://sink.example",
+        telling: escalate.Telling = TELLING,
     ) -> dict[tuple[str, str, str], int]:
         """Tell whoever is to be told; returns what became of the notices, by queue, kind and result."""
         done = await escalate.escalate(
@@ -362,7 +363,7 @@ class Sink:
             routes=NOTICE_ROUTES if routes is None else routes,
             notices_max=notices_max,
             ids=self.ids,
-            public_url=public_url,
+            telling=telling,
         )
         raise_first(done.failed)
         return dict(done.results)

@@ -10,6 +10,7 @@ from app.domain.ids import format_id
 from app.domain.json_grammar import is_strict_json
 from app.domain.notice import NoticeRoute
 from app.engine.chores import find_chores
+from app.engine.escalate import Telling
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
@@ -103,7 +104,7 @@ async def test_what_is_told_names_the_turn_and_leads_to_it_and_shows_nothing_of_
 
 async def test_without_a_public_address_the_link_is_a_path(sink: Sink, admin: "Admin") -> None:
     turn = await _failed(sink)
-    await sink.escalate(public_url=None)
+    await sink.escalate(telling=Telling())
     (told,) = await escalations(admin, turn)
     link = (await body_of(admin, told))["link"]
     assert link == f"/console/turns/{format_id('turn_', turn)}"

@@ -39,6 +39,7 @@ TABLES = {
     "claim_request",
     "delivery_lane",
     "destination",
+    "differing",
     "event",
     "follow_up",
     "hold",

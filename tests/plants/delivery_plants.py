@@ -164,7 +164,7 @@ PLANTS = {
                 "move_on",
                 {
                     "blocked_by = next.blocker,": "blocked_by = null,",
-                    "when next.blocker is null then": "when true then",
+                    "when next.blocker is null\n": "when true\n",
                 },
             ),
         ],

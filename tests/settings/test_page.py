@@ -19,6 +19,7 @@ from app.settings import (
     Retention,
     Server,
     Settings,
+    Source,
     Sweep,
 )
 from tests.settings.loading import load
@@ -35,6 +36,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[server]`": Server,
     "`[network]`": Network,
     "`[queues.NAME]`": Queue,
+    "`[sources.NAME]`": Source,
     "`[destinations.NAME]`": Destination,
 }
 
@@ -62,6 +64,8 @@ def spelled(field: FieldInfo) -> str:
             return str(number)
         case tuple():
             return "[]"
+        case BaseModel():
+            return "{}"
         case other:
             return f'"{other}"'
 
@@ -76,7 +80,7 @@ def test_the_page_names_every_key_with_its_default_and_bounds() -> None:
     nested = (
         {"options"}
         | {name for name in Settings.model_fields if f"`[{name}]`" in SECTIONS}
-        | {"queues", "destinations"}
+        | {"queues", "sources", "destinations"}
     )
     expected = {
         title: {

@@ -73,7 +73,6 @@ def test_times_that_exceed_their_bounds_stop_the_start(text: str, path: str) -> 
     "url", ["sink.example", "ftp://sink.example", "https://a:b@sink.example", "https://x/?a=b", ""]
 )
 def test_a_public_address_is_one_that_a_path_can_be_put_behind(url: str) -> None:
-    assert faults(f'public_url = "{url}"') == {"public_url": "invalid"}
-    assert load('public_url = "https://sink.example/base/"').public_url == (
-        "https://sink.example/base"
-    )
+    assert faults(f'[server]\npublic_url = "{url}"') == {"server.public_url": "invalid"}
+    settings = load('[server]\npublic_url = "https://sink.example/base/"')
+    assert settings.server.public_url == "https://sink.example/base"

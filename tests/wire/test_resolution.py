@@ -43,6 +43,7 @@ MESSAGE = Outgoing(
     expires_at=None,
     attempt=1,
     attempted_at=NOW,
+    first_attempted_at=NOW,
 )
 HERE = [IPv4Address("127.0.0.1")]
 
@@ -170,8 +171,7 @@ async def test_waiting_for_a_thread_costs_a_delivery_no_attempt() -> None:
     async with GuardedClient(LOOPBACK, resolver=names) as client:
         wire = Wire(http=client, store=never_stored)
         outcomes = [
-            await channel.send(MESSAGE, config=config, secrets=(), wire=wire, timeout_seconds=5)
-            for _ in range(2)
+            await channel.send(MESSAGE, config=config, secrets=(), wire=wire) for _ in range(2)
         ]
     assert outcomes == [
         RetryLater("resolver_busy", counted=False),

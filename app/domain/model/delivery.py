@@ -12,14 +12,17 @@ from app.domain.outcome import Answer
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
-    """What a destination says about its messages. On `hold` an unknown outcome is never repeated without a person."""
+    """What a destination says about its messages. On `hold` an unknown outcome is never repeated without a person; on
+    `lookup` not before the destination was asked, `lookup_after_seconds` later at the earliest.
+    """
 
     attempts_max: int
     age_seconds_max: float
     backoff_seconds: float
     backoff_seconds_max: float
-    on_unknown: Literal["retry", "hold"] = "retry"
+    on_unknown: Literal["retry", "lookup", "hold"] = "retry"
     breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
+    lookup_after_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,12 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One message under a delivery lease: `attempt_id` fences its settling. Times are the database's."""
+    """One message under a delivery lease: `attempt_id` fences its settling. Times are the database's.
+
+    `address` is what its channel made of it at the seal, and `reply` what its inbound may be answered with, while that
+    holds. `is_wanted`: since the last attempt a person has said that it is to be sent, whatever became of that.
+    `first_attempted_at` is there where an attempt may have arrived.
+    """
 
     message: UUID
     turn: UUID
@@ -62,6 +70,10 @@ class Taken:
     sealed_at: datetime
     attempted_at: datetime
     expires_at: datetime | None
+    address: str | None = None
+    reply: bytes | None = None
+    is_wanted: bool = False
+    first_attempted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,10 +150,14 @@ Said = Revision | Woken
 
 @dataclass(frozen=True, slots=True)
 class EditedMessage:
-    """A message as a reviewer wants it. `replaces` names the held message whose key it keeps."""
+    """A message as a reviewer wants it. `replaces` names the held message whose key it keeps.
+
+    `asked` is the hash of what he wrote: where that goes by itself may be another answer when he says it again.
+    """
 
     draft: "DraftMessage"
     replaces: UUID | None = None
+    asked: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ API_SOURCE = "api"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One inbound to accept. `scope` is what its key is unique in; `not_before` wins over `delay_seconds`.
+    """One inbound to accept. `scope` is what its keys are unique in; `not_before` wins over `delay_seconds`.
 
-    Neither may lie further ahead than `delay_seconds_max`, by the database's clock.
+    Neither may lie further ahead than `delay_seconds_max`, by the database's clock. `also` are further keys: a hit on
+    any makes it a duplicate, and `key` alone stands for its body. `view` is JSON in ASCII; `reply` is leave to answer,
+    until `reply_expires_at`.
     """
 
     scope: str
@@ -32,6 +34,15 @@ class Arrival:
     not_before: datetime | None = None
     delay_seconds_max: float = 31_536_000.0
     joining: "Joining | None" = None
+    also: tuple[str, ...] = ()
+    view: str | None = None
+    reply: bytes | None = field(default=None, repr=False)
+    reply_expires_at: datetime | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key, that of its body first, and none twice."""
+        return tuple(dict.fromkeys((self.key, *self.also)))
 
     @property
     def may_join(self) -> bool:

@@ -48,7 +48,10 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedInbound:
-    """One input of a claimed turn. `body` is None where the answer had no room for it."""
+    """One input of a claimed turn. `body` is None where the answer had no room for it.
+
+    `view` is what its source read from it, as JSON in ASCII; None for what came over the plain API.
+    """
 
     id: UUID
     source: str
@@ -58,6 +61,7 @@ class ClaimedInbound:
     metadata: str | None
     body: bytes | None
     strict_json: bool
+    view: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,11 @@ class HandedBack:
 
 @dataclass(frozen=True, slots=True)
 class DraftMessage:
-    """One message of a set, checked and addressed. `hash` covers all that leaves."""
+    """One message of a set, checked and addressed. `hash` covers all that leaves.
+
+    `address` is what its channel made of where it goes. `reply_of` is the inbound whose capability to answer it uses,
+    of which nothing is left after `expires_at`. `pace_seconds` is what its channel rests within a conversation.
+    """
 
     destination: str
     recipient: str | None
@@ -143,6 +151,10 @@ class DraftMessage:
     body: bytes
     delay_seconds: float
     hash: bytes
+    address: str | None = None
+    reply_of: UUID | None = None
+    expires_at: datetime | None = None
+    pace_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""A message on its way through a channel: what an agent proposes, what it answers, where it goes, and what is sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.domain.errors import InvalidContent, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A message as an agent proposes it, before the seal. `recipient` is its `to`; `headers` are the agent's own, not
+    the channel's.
+    """
+
+    destination: str
+    recipient: str | None
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a message answers, as a source knows it.
+
+    `kind` is that of the source, and `parts` name the conversation there, as that kind spells it (docs/sources.md).
+    `capability` is what the provider gave to answer with, a JSON object, while it holds: until `expires_at`.
+    """
+
+    kind: str
+    parts: tuple[str, ...] = ()
+    capability: Mapping[str, object] | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one message goes, in its channel's own words: stored, shown, and covered by the hash of the seal.
+
+    No part is a secret. With `uses_reply` the capability to answer comes with each attempt, as long as it holds.
+    """
+
+    parts: Mapping[str, str] = field(default_factory=dict)
+    uses_reply: bool = False
+
+
+# The destination itself is the address.
+HERE = Address()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A sealed message and the attempt that is about to be made at it.
+
+    Everything but `attempt` (1 for the first), `attempted_at` and `reply` is the same in all attempts. All times have a
+    zone and come from the database; `attempted_at` is when this attempt was recorded, and `first_attempted_at` when the
+    first was. `reply` is the capability that the address uses, None once it has ended at `expires_at`.
+    """
+
+    id: str
+    key: str
+    destination: str
+    queue: str
+    conversation: str | None
+    recipient: str | None
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
+    sealed_at: datetime
+    expires_at: datetime | None
+    attempt: int
+    attempted_at: datetime
+    first_attempted_at: datetime
+    address: Mapping[str, str] = field(default_factory=dict)
+    reply: Mapping[str, object] | None = None
+
+    def at(self, name: str) -> str:
+        """A part of the address; raises `InvalidContent` where a message was sealed for another kind."""
+        if name not in self.address:
+            raise InvalidContent(Problem("/to", "to_missing"))
+        return self.address[name]

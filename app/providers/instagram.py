@@ -1,0 +1,54 @@
+"""Kind `instagram`: what people write to the accounts of one Meta app, what these said, and comments."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.meta import SIGNATURE, answer_handshake, check_signature, read_page
+from app.domain.webhook import Batch, Keys, Reply, Request, Secrets
+from app.providers import Options, Provider, Sheet, Signed
+from app.wire.pointer import Pointers
+
+
+class InstagramConfig(Options):
+    """Where the token stands that the handshake asks for."""
+
+    verify_tokens: Annotated[Pointers, Field(min_length=1)]
+
+
+class Instagram(Provider[InstagramConfig]):
+    """The professional accounts of one Meta app."""
+
+    kind = "instagram"
+    Config = InstagramConfig
+    signed = Signed(headers=(SIGNATURE,))
+    methods = frozenset({"GET", "POST"})
+    secret_fields = ("verify_tokens",)
+    has_echoes = True
+    sheet = Sheet(
+        title="Instagram",
+        signature="HMAC-SHA256 over the body, `X-Hub-Signature-256`",
+        key="`mid` of messages and postbacks; of comments their id; the hash of anything else",
+        conversation="account and user",
+        setup="Instagram, API setup, Webhooks; "
+        "the app secret is the secret, the verify token one of `verify_tokens`",
+    )
+
+    def receive(
+        self,
+        request: Request,
+        *,
+        config: InstagramConfig,  # noqa: ARG002
+        secrets: Secrets,
+        keys: Keys | None,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> Batch | Reply:
+        """Answer the handshake, or verify and take apart what came."""
+        if request.method == "GET":
+            return answer_handshake(request, secrets.named.get("verify_tokens", ()))
+        check_signature(request, secrets.active)
+        return read_page(request.body, of="instagram")
+
+
+provider = Instagram()

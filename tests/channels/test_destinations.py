@@ -1,0 +1,155 @@
+"""What a channel knows of its provider holds where nobody says otherwise, and a look says what is wrong."""
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.__main__ import main
+from app.channels import Wire
+from app.core import build_routes
+from app.domain.model import Taken
+from app.domain.outcome import Rejected, Unknown
+from app.settings import Settings, SettingsError, load_settings
+from tests.channels.conformance.fakes import answer, http_fake
+
+
+def settings(**destinations: dict[str, Any]) -> Settings:
+    overrides = {"destinations": destinations, "network": {"allow": ["127.0.0.0/8"]}}
+    return load_settings(overrides=overrides, environ={})
+
+
+def taken(**changes: Any) -> Taken:
+    """A message that was sealed for a webhook, under a lease."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    message = Taken(
+        message=UUID(int=1),
+        turn=UUID(int=2),
+        attempt_id=UUID(int=3),
+        attempt=1,
+        attempts_used=1,
+        may_have_arrived=False,
+        age_seconds=0.0,
+        queue="default",
+        conversation=None,
+        destination="chat",
+        key="msg_1",
+        recipient=None,
+        headers={},
+        content_type="application/json",
+        body=b'{"text": "hi"}',
+        sealed_at=at,
+        attempted_at=at,
+        expires_at=None,
+    )
+    return replace(message, **changes)
+
+
+def test_what_nobody_wrote_is_what_the_provider_takes() -> None:
+    routes = build_routes(
+        settings(
+            chat={"kind": "telegram", "token": "env:T"},
+            slow={"kind": "telegram", "token": "env:T", "rate_per_second": 1, "pace_seconds": 0},
+            mail={"kind": "smtp", "host": "mx.example", "from": "a@b.example"},
+            hook={"kind": "webhook", "url": "https://crm.example/"},
+        )
+    )
+    found = {
+        name: (one.settings.rate_per_second, one.settings.pace_seconds)
+        for name, one in routes.items()
+    }
+    assert found == {"chat": (25, 1), "slow": (1, 0), "mail": (5, None), "hook": (None, None)}
+    assert routes["mail"].settings.timeout_seconds == 120
+    assert (routes["mail"].settings.concurrency_max, routes["hook"].settings.concurrency_max) == (
+        4,
+        32,
+    )
+
+
+def test_a_look_up_needs_somebody_who_can_be_asked() -> None:
+    with pytest.raises(SettingsError) as refused:
+        build_routes(settings(chat={"kind": "telegram", "token": "env:T", "on_unknown": "lookup"}))
+    (fault,) = refused.value.faults
+    assert (fault.path, fault.code) == ("destinations.chat.on_unknown", "contradiction")
+    assert "slack" in fault.detail
+    route = build_routes(
+        settings(
+            chat={
+                "kind": "slack",
+                "token": "env:T",
+                "on_unknown": "lookup",
+                "key_ttl_seconds": 60,
+                "timeout_seconds": 10,
+            }
+        )
+    )["chat"]
+    assert (route.attempt_seconds, route.key_ttl_seconds) == (20, None)
+    assert route.policy.lookup_after_seconds == 5
+
+
+async def test_what_was_sealed_for_another_kind_is_rejected_and_never_guessed_at(
+    wire: Wire,
+) -> None:
+    options = {
+        "slack": {"token": "env:PATH"},
+        "telegram": {"token": "env:TELEGRAM_OF_TESTS"},
+        "smtp": {"host": "127.0.0.1", "from": "a@b.example"},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TELEGRAM_OF_TESTS", "1:a")
+        for kind, own in options.items():
+            route = build_routes(settings(chat={"kind": kind, **own}))["chat"]
+            outcome = await route.send(taken(), wire=wire)
+            assert outcome == Rejected("not_for_this_kind: to_missing"), kind
+            unreadable = taken(address='{"chat_id":"1","channel":"C01","to":"a@b.c"}', body=b"{")
+            outcome = await route.send(unreadable, wire=wire)
+            assert isinstance(outcome, Rejected)
+            assert isinstance(await route.lookup(taken(), wire=wire), Unknown)
+
+
+async def command(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> Any:
+    """What `sinksweep destinations test NAME` prints, and its exit status."""
+    file = tmp_path / "sinksweep.toml"
+    file.write_text(text)
+    arguments = ["destinations", "test", name, "--config", str(file), "--json"]
+    status = await asyncio.to_thread(main, arguments)
+    shown = capsys.readouterr()
+    return status, json.loads(shown.out) if shown.out else shown.err
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        (answer(200, {"ok": True, "user": "helper", "team": "Acme"}), 0, "helper of Acme"),
+        (answer(200, {"ok": False, "error": "token_revoked"}), 1, "token_revoked"),
+        (answer(500), 1, "does not take"),
+    ],
+)
+async def test_a_look_at_a_destination_says_in_plain_words_what_is_wrong(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    said: bytes,
+    status: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("SLACK_OF_TESTS", "xoxb-secret")
+    async with http_fake(said) as fake:
+        text = (
+            f'network.allow = ["127.0.0.0/8"]\n[destinations.chat]\nkind = "slack"\n'
+            f'token = "env:SLACK_OF_TESTS"\napi_url = "http://127.0.0.1:{fake.port}"\n'
+        )
+        ended, told = await command(tmp_path, capsys, "chat", text)
+        assert (ended, told["good"], words in told["words"]) == (status, status == 0, True), told
+        assert "xoxb-secret" not in json.dumps(told)
+        assert [one.path for one in fake.requests] == ["/auth.test"]
+        unknown, error = await command(tmp_path, capsys, "crm", text)
+        assert (unknown, "known here: chat" in error) == (2, True)
+        monkeypatch.delenv("SLACK_OF_TESTS")
+        ended, told = await command(tmp_path, capsys, "chat", text)
+    assert (ended, "env:SLACK_OF_TESTS leads to nothing" in told["words"]) == (1, True)
