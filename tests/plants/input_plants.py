@@ -67,11 +67,14 @@ PLANTS = {
                 accept,
                 "accept_inbound",
                 {
-                    '    order by scope collate "C", key collate "C", position\n    on conflict do nothing': """
+                    (
+                        '    order by item.scope collate "C", given.key collate "C", position\n'
+                        "    on conflict do nothing"
+                    ): """
     and not exists (
-        select from sink.idempotency_key as known where known.scope = item.scope and known.key = item.key
+        select from sink.idempotency_key as known where known.scope = item.scope and known.key = given.key
     )
-    order by scope, key, position
+    order by item.scope, given.key, position
     on conflict (scope, key) do update set inbound = excluded.inbound, turn = excluded.turn"""
                 },
             )
@@ -91,10 +94,10 @@ PLANTS = {
                 accept,
                 "accept_inbound",
                 {
-                    "        body,\n        strict_json\n    from placed": """
+                    "        body,\n        strict_json,\n        view": """
         convert_to(convert_from(body, 'UTF8')::jsonb::text, 'UTF8'),
-        strict_json
-    from placed"""
+        strict_json,
+        view"""
                 },
             )
         ],

@@ -197,6 +197,28 @@ CASES = (
                 ),
             ),
             Sample(
+                name="a-bot-of-nobody-knows-which-app",
+                body=event(
+                    "Ev8",
+                    type="message",
+                    subtype="bot_message",
+                    channel="C1",
+                    bot_id="B1",
+                    text="We have a red one.",
+                    ts="1796040007.000100",
+                ),
+                items=(
+                    Expected(
+                        keys=("Ev8",),
+                        event="message.bot_message",
+                        conversation=("T1", "C1", "1796040007.000100"),
+                        text="We have a red one.",
+                        sender="B1",
+                        is_echo=True,
+                    ),
+                ),
+            ),
+            Sample(
                 name="another-app-s-message",
                 body=event(
                     "Ev7",
