@@ -367,6 +367,11 @@ CREATE TABLE sink.resend (
     CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL)))
 );
 
+CREATE TABLE sink.schedule (
+    source text NOT NULL COLLATE pg_catalog."C",
+    looked_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE sink.signal (
     turn uuid NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -534,6 +539,9 @@ ALTER TABLE ONLY sink.pause
 ALTER TABLE ONLY sink.resend
     ADD CONSTRAINT resend_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY sink.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (source);
+
 ALTER TABLE ONLY sink.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (turn, name, number);
 
@@ -675,6 +683,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.outbox_payload TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.pause TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.resend TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.schedule TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.signal TO sinksweep_app;
 

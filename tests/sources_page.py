@@ -28,6 +28,9 @@ def setups() -> str:
     """One row a kind: what to do where, and how a request of it is answered."""
     rows = ["| kind | where | bytes | success | refused | later |", "|---|---|---|---|---|---|"]
     for kind, provider in sorted(discover().items()):
+        if provider.is_timed:
+            rows.append(f"| `{kind}` | {provider.sheet.setup} | none | none | none | none |")
+            continue
         rows.append(
             f"| `{kind}` | {provider.sheet.setup} | {provider.body_bytes_max} "
             f"| {_status(provider, Result.ACCEPTED)} | {_status(provider, Result.BAD_SIGNATURE)} "

@@ -10,11 +10,22 @@ from uuid import UUID
 from starlette.responses import Response
 
 from app.domain.ids import MESSAGE_PREFIX, format_id
-from app.domain.json_text import is_strict_json
+from app.domain.media import JSON, is_json_type, reads_as_json
+
+__all__ = [
+    "JSON",
+    "is_json_type",
+    "json_answer",
+    "message_id",
+    "payload_member",
+    "reads_as_json",
+    "rfc3339",
+    "to_json",
+    "with_members",
+]
 
 # Without spaces, and in ASCII: no name or reason can break the encoding of an answer.
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-JSON: Final = "application/json"
 
 
 def to_json(value: object) -> bytes:
@@ -45,17 +56,6 @@ def payload_member(body: bytes, *, strict_json: bool) -> tuple[str, bytes]:
     if strict_json:
         return "payload", body
     return "payload_base64", b'"%b"' % base64.b64encode(body)
-
-
-def reads_as_json(body: bytes, *, content_type: str) -> bool:
-    """Whether a body may stand in an answer as it is: it says that it is JSON, and is."""
-    return is_json_type(content_type) and is_strict_json(body)
-
-
-def is_json_type(content_type: str) -> bool:
-    """Whether a content type names JSON."""
-    media = content_type.partition(";")[0].strip().lower()
-    return media == JSON or (media.endswith("+json") and media.startswith("application/"))
 
 
 def rfc3339(moment: datetime) -> str:

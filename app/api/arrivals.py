@@ -9,19 +9,18 @@ from typing import Final
 
 from starlette.requests import Request
 
-from app.api.answers import reads_as_json
 from app.api.calls import Api
 from app.api.fields import Fields, duration, moment
 from app.api.payloads import read_payload
 from app.api.problems import Refusal
+from app.core.items import joining_of
 from app.domain.errors import InvalidContent, Problem
 from app.domain.json_text import AsSent, Kind, is_strict_json
-from app.domain.model import API_SOURCE, Arrival, Joining
+from app.domain.media import reads_as_json
+from app.domain.model import API_SOURCE, Arrival
 from app.engine.keys import Principal
-from app.settings import Settings
 
 PRIORITY_MAX: Final = 100
-JOINED_MAX: Final = 100
 DEFAULT_QUEUE: Final = "default"
 
 KEY: Final = re.compile(r"[!-~]{1,255}")
@@ -92,20 +91,6 @@ def read_arrival(
         not_before=not_before,
         delay_seconds_max=limits.delay_seconds_max,
         joining=joining_of(api.core.settings, queue),
-    )
-
-
-def joining_of(settings: Settings, queue: str) -> Joining | None:
-    """How inbound of a queue share a turn, where they do."""
-    policy = settings.queues[queue]
-    if policy.coalesce_quiet_seconds is None:
-        return None
-    return Joining(
-        quiet_seconds=policy.coalesce_quiet_seconds,
-        seconds_max=policy.longest_coalesce_seconds,
-        inbound_max=JOINED_MAX,
-        # Joined turns fit into the answer of one claim.
-        bytes_max=settings.limits.answer_bytes_max,
     )
 
 

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from app.api.bodies import TooLarge, read_body
 from app.api.calls import Api
 from app.api.inbound import note_accepted
-from app.api.items import arrivals_of
 from app.api.problems import Refusal, problem
 from app.core import Intake, now
+from app.core.items import arrivals_of
 from app.domain.errors import NotReady
 from app.domain.model import Accepted, Arrival
 from app.domain.webhook import KEY_UNKNOWN, Batch, Refused, Reply, Request, Result
@@ -83,7 +83,7 @@ async def _received(api: Api, intake: Intake, request: HttpRequest) -> tuple[Res
         api.core.metrics.source_items.labels(intake.name, why).inc(times)
     if not read.items:
         return Result.IGNORED, read.reply or intake.provider.reply(Result.IGNORED)
-    arrivals = arrivals_of(api.core, intake, read, came)
+    arrivals = arrivals_of(api.core, intake, read, came.headers)
     accepted = await _accepted(api, intake, arrivals)
     await _note(api, intake, arrivals, accepted)
     is_new = not all(one.duplicate for one in accepted)

@@ -33,6 +33,8 @@ from app.domain.webhook import (
 )
 
 SIGNATURE: Final = "x-hub-signature-256"
+# A thousand things may come in one request.
+BODY_BYTES_MAX: Final = 3 << 20
 _PREFIX: Final = "sha256="
 _CHALLENGE_MAX: Final = 1000
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 Walk = Literal["idempotency_key", "lane", "delivery_lane"]
-Timed = Literal["differing", "loopback", "operation", "standstill"]
+Timed = Literal["differing", "loopback", "operation", "schedule", "standstill"]
 
 _TIMED: Final[Mapping[Timed, Statement]] = {
     "differing": SQL["expire_differing"],
     "loopback": SQL["expire_loopback"],
     "operation": SQL["expire_operations"],
+    "schedule": SQL["expire_schedules"],
     "standstill": SQL["expire_standstills"],
 }
 

@@ -142,6 +142,22 @@ with gone as (
 
 select count(*) as rows from gone;
 
+-- name: expire_schedules
+-- Sources that nobody has looked at for so long that whatever they missed is too old.
+with gone as (
+    delete from sink.schedule
+    where source in (
+        select source from sink.schedule
+        where looked_at <= sink.now() - make_interval(secs => :seconds)
+        order by source
+        limit :rows_max
+        for update skip locked
+    )
+    returning source
+)
+
+select count(*) as rows from gone;
+
 -- name: expire_standstills
 -- Standstills that no message can be old enough to have waited through.
 with gone as (

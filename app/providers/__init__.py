@@ -110,7 +110,10 @@ class Provider(ABC, Generic[ConfigT]):
         now: datetime,  # noqa: ARG002
         items_max: int,  # noqa: ARG002
     ) -> Sequence[Item]:
-        """What came due behind `after` and up to `now`, by the database's clock, at most `items_max` of the first."""
+        """What came due behind `after` and up to `now`, in order, at most the last `items_max`.
+
+        Pure, and the same for every replica: times are the database's, and an item's first key is its scheduled time.
+        """
         return ()
 
     async def refresh(self, *, config: ConfigT, wire: GuardedClient) -> Keys | None:  # noqa: ARG002

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.meta import SIGNATURE, answer_handshake, check_signature, read_page
+from app.domain.meta import BODY_BYTES_MAX, SIGNATURE, answer_handshake, check_signature, read_page
 from app.domain.webhook import Batch, Keys, Reply, Request, Secrets
 from app.providers import Options, Provider, Sheet, Signed
 from app.wire.pointer import Pointers
@@ -24,6 +24,7 @@ class Messenger(Provider[MessengerConfig]):
     Config = MessengerConfig
     signed = Signed(headers=(SIGNATURE,))
     methods = frozenset({"GET", "POST"})
+    body_bytes_max = BODY_BYTES_MAX
     secret_fields = ("verify_tokens",)
     has_echoes = True
     sheet = Sheet(

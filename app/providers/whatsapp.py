@@ -12,6 +12,7 @@ from pydantic import Field
 
 from app.domain.json_view import Json, at, name_at, slices_at, text_at, time_at
 from app.domain.meta import (
+    BODY_BYTES_MAX,
     SIGNATURE,
     answer_handshake,
     batch_of,
@@ -50,8 +51,7 @@ class Whatsapp(Provider[WhatsappConfig]):
     Config = WhatsappConfig
     signed = Signed(headers=(SIGNATURE,))
     methods = frozenset({"GET", "POST"})
-    # Meta's own limit of what it sends at once.
-    body_bytes_max = 3 << 20
+    body_bytes_max = BODY_BYTES_MAX
     secret_fields = ("verify_tokens",)
     has_echoes = True
     sheet = Sheet(

@@ -25,6 +25,8 @@ from app.workers.names import Names
 from app.workers.public_keys import LOOK_SECONDS, PublicKeys
 from app.workers.purger import Purger
 from app.workers.resender import Resender
+from app.workers.scheduler import LOOK_SECONDS as SCHEDULE_SECONDS
+from app.workers.scheduler import Scheduler
 from app.workers.sweeper import GATHER_SECONDS, Sweeper
 
 __all__ = [
@@ -146,6 +148,10 @@ async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[No
         # Nobody waits for it: it has no part in the reserve.
         purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
         running.create_task(run_loop(purge, core=core, stop=stop))
+        scheduler = Scheduler(_through_the_reserve(core))
+        if scheduler.needed:
+            clock = Loop("schedule", scheduler.tick, SCHEDULE_SECONDS)
+            running.create_task(run_loop(clock, core=core, stop=stop))
         try:
             yield
         finally:

@@ -14,6 +14,14 @@ def json_object(answered: Answered) -> Mapping[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
+def json_list(answered: Answered) -> list[object] | None:
+    """The list that an answer is; None when it is cut, is no JSON, or is something else."""
+    if not answered.complete:
+        return None
+    value = _parsed(answered.excerpt)
+    return value if isinstance(value, list) else None
+
+
 def _parsed(body: bytes) -> object:
     try:
         return json.loads(body)

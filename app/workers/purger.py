@@ -85,6 +85,7 @@ class Purger:
             "differing": self._core.settings.keys.idempotency_days,
             "loopback": self._retention.loopback_days,
             "operation": self._retention.operations_days,
+            "schedule": self._core.settings.keys.idempotency_days,
             "standstill": STANDSTILL_DAYS,
         }
         yield self._turns

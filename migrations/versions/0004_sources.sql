@@ -19,6 +19,13 @@ create table sink.differing (
 create index differing_last on sink.differing (last_at);
 grant select, insert, update, delete on sink.differing to sinksweep_app;
 
+-- Up to when the sources that the clock asks were looked at. Their scheduled times are keys: this only bounds a look.
+create table sink.schedule (
+    source text collate "C" primary key,
+    looked_at timestamptz not null
+);
+grant select, insert, update, delete on sink.schedule to sinksweep_app;
+
 -- Where a message goes, in its channel's words; and the inbound whose leave to answer it uses.
 alter table sink.outbox_payload add column address text, add column reply_of uuid;
 -- The rest between two messages of a conversation, as its provider wants it.

@@ -203,6 +203,7 @@ TABLES = (
     "idempotency_key", "inbound", "lane", "turn", "attempt", "claim_request", "delivery_lane",
     "outbox", "outbox_payload", "resend", "event", "loopback", "operation", "tombstone", "pause",
     "standstill", "allowance", "hold", "wait", "signal", "follow_up", "notice", "differing",
+    "schedule",
 )  # fmt: skip
 EMPTY = ";".join(f"delete from sink.{table}" for table in TABLES)
 

@@ -44,7 +44,7 @@ async def expire_all(pool: "Pool") -> Counter[str]:
     for table in ("lane", "delivery_lane"):
         extent = await extent_of(pool, table)
         counts[table] = await expire_pages(pool, table, first=0, behind=extent.pages)
-    for timed in ("loopback", "operation", "standstill"):
+    for timed in ("loopback", "operation", "schedule", "standstill"):
         counts[timed] = await expire_timed(pool, timed, seconds=30 * DAY, rows_max=1000)
     return +counts
 

@@ -53,6 +53,7 @@ TABLES = {
     "outbox_payload",
     "pause",
     "resend",
+    "schedule",
     "signal",
     "standstill",
     "tombstone",

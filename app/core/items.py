@@ -6,26 +6,27 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from app.api.answers import reads_as_json
-from app.api.arrivals import joining_of
 from app.core import Core, Intake
 from app.domain.blot import NotBlotted, blot
 from app.domain.conversation import spell_conversation
-from app.domain.model import Arrival
-from app.domain.webhook import Attachment, Batch, Item, Refused, Request, Result, body_key
+from app.domain.media import reads_as_json
+from app.domain.model import Arrival, Joining
+from app.domain.webhook import Attachment, Batch, Item, Refused, Result, body_key
+from app.settings import Settings
 
 TEXT_CHARACTERS_MAX: Final = 10_000
+JOINED_MAX: Final = 100
 ATTACHMENTS_MAX: Final = 20
 _FIELD_CHARACTERS_MAX: Final = 2000
 _KEY: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
-def arrivals_of(core: Core, intake: Intake, batch: Batch, request: Request) -> list[Arrival]:
+def arrivals_of(
+    core: Core, intake: Intake, batch: Batch, headers: Mapping[str, str]
+) -> list[Arrival]:
     """The inbound of a batch, in order; raises `Refused` where leave to answer could not be blotted out."""
-    kept = {
-        name: request.headers[name] for name in intake.provider.keeps if name in request.headers
-    }
+    kept = {name: headers[name] for name in intake.provider.keeps if name in headers}
     facts = _ENCODER.encode(dict(batch.facts)) if batch.facts else None
     return [_arrival(core, intake, item, headers=kept, facts=facts) for item in batch.items]
 
@@ -57,6 +58,20 @@ def _arrival(
         view=_view(item, conversation),
         reply=None if reply is None else _ENCODER.encode({**reply.facts, **reply.secrets}).encode(),
         reply_expires_at=None if reply is None else reply.expires_at,
+    )
+
+
+def joining_of(settings: Settings, queue: str) -> Joining | None:
+    """How inbound of a queue share a turn, where they do."""
+    policy = settings.queues[queue]
+    if policy.coalesce_quiet_seconds is None:
+        return None
+    return Joining(
+        quiet_seconds=policy.coalesce_quiet_seconds,
+        seconds_max=policy.longest_coalesce_seconds,
+        inbound_max=JOINED_MAX,
+        # Joined turns fit into the answer of one claim.
+        bytes_max=settings.limits.answer_bytes_max,
     )
 
 

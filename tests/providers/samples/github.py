@@ -1,0 +1,193 @@
+"""GitHub: issues, comments, reviews, pushes, forms, pings, what an App did itself; and the vectors of its own pages."""
+
+import hashlib
+import hmac
+import json
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from app.domain.webhook import Request, Secrets
+from tests.providers.cases import URL, Case, Expected, Sample, Vector, with_headers
+
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+FORM = "application/x-www-form-urlencoded"
+GUID = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
+REPOSITORY = {"id": 1, "full_name": "octo/hello"}
+TIME = "2026-11-30T12:00:00Z"
+
+
+def sign(request: Request, secrets: Secrets, now: datetime) -> Request:
+    del now
+    digest = hmac.new(secrets.active[0], request.body, hashlib.sha256).hexdigest()
+    return with_headers(request, x_hub_signature_256=f"sha256={digest}")
+
+
+def event(action: str, *, sender: str = "ann", **fields: object) -> bytes:
+    told = {"action": action, "repository": REPOSITORY, "sender": {"login": sender}, **fields}
+    return json.dumps(told).encode()
+
+
+def named(name: str) -> dict[str, str]:
+    return {"x-github-event": name, "x-github-delivery": GUID, "x-github-hook-id": "1"}
+
+
+def keys(body: bytes) -> tuple[str, str]:
+    return GUID, f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+
+COMMENT = event(
+    "created",
+    issue={"number": 5, "title": "Waffles", "body": "Do you have any?"},
+    comment={
+        "id": 9,
+        "body": "a waffle maker?",
+        "html_url": "https://g.example/9",
+        "updated_at": TIME,
+    },
+)
+OPENED = event("opened", issue={"number": 6, "title": "Waffles", "body": None, "updated_at": TIME})
+REVIEW = event(
+    "submitted",
+    pull_request={"number": 7, "title": "Add waffles", "body": ""},
+    review={"body": "Nice", "submitted_at": TIME},
+)
+PUSH = json.dumps(
+    {"ref": "refs/heads/main", "repository": REPOSITORY, "head_commit": {"message": "Add waffles"}}
+).encode()
+OWN = event("created", sender="Waffle-app[bot]", issue={"number": 5}, comment={"body": "We have."})
+FORM_BODY = urlencode({"payload": COMMENT.decode()}).encode()
+
+
+def vector(name: str, source: str, secret: bytes, body: bytes, digest: str) -> Vector:
+    return Vector(
+        name=name,
+        source=source,
+        request=Request(
+            method="POST",
+            public_url=URL,
+            headers={"x-hub-signature-256": f"sha256={digest}"},
+            body=body,
+        ),
+        secrets=Secrets((secret,)),
+        now=NOW,
+    )
+
+
+CASES = (
+    Case(
+        sign=sign,
+        secrets=Secrets((b"It's a Secret to Everybody",)),
+        other=Secrets((b"mysecret",)),
+        now=NOW,
+        options={"own_logins": ["waffle-app[bot]"]},
+        samples=(
+            Sample(
+                name="a-comment",
+                body=COMMENT,
+                headers=named("issue_comment"),
+                items=(
+                    Expected(
+                        keys=keys(COMMENT),
+                        event="issue_comment.created",
+                        conversation=("octo/hello", "5"),
+                        text="a waffle maker?",
+                        sender="ann",
+                        attachments=1,
+                        body=COMMENT,
+                        dated=NOW,
+                    ),
+                ),
+            ),
+            Sample(
+                name="the-same-as-a-form",
+                body=FORM_BODY,
+                content_type=FORM,
+                headers=named("issue_comment"),
+                items=(
+                    Expected(
+                        keys=keys(FORM_BODY),
+                        event="issue_comment.created",
+                        conversation=("octo/hello", "5"),
+                        text="a waffle maker?",
+                        sender="ann",
+                        attachments=1,
+                        body=FORM_BODY,
+                    ),
+                ),
+            ),
+            Sample(
+                name="an-issue-without-a-text",
+                body=OPENED,
+                headers=named("issues"),
+                items=(
+                    Expected(
+                        keys=keys(OPENED),
+                        event="issues.opened",
+                        conversation=("octo/hello", "6"),
+                        text="Waffles",
+                        sender="ann",
+                        dated=NOW,
+                    ),
+                ),
+            ),
+            Sample(
+                name="a-review",
+                body=REVIEW,
+                headers=named("pull_request_review"),
+                items=(
+                    Expected(
+                        keys=keys(REVIEW),
+                        event="pull_request_review.submitted",
+                        conversation=("octo/hello", "7"),
+                        text="Nice",
+                        sender="ann",
+                        dated=NOW,
+                    ),
+                ),
+            ),
+            Sample(
+                name="a-push",
+                body=PUSH,
+                headers=named("push"),
+                items=(Expected(keys=keys(PUSH), event="push", text="Add waffles"),),
+            ),
+            Sample(
+                name="our-own-comment",
+                body=OWN,
+                headers=named("issue_comment"),
+                items=(
+                    Expected(
+                        keys=keys(OWN),
+                        event="issue_comment.created",
+                        conversation=("octo/hello", "5"),
+                        text="We have.",
+                        sender="Waffle-app[bot]",
+                        is_echo=True,
+                    ),
+                ),
+            ),
+            Sample(
+                name="a-ping",
+                body=b'{"zen": "Keep it logically awesome.", "hook_id": 1}',
+                headers=named("ping"),
+                ignored={"ping": 1},
+            ),
+        ),
+        vectors=(
+            vector(
+                "its-page",
+                "docs.github.com, validating webhook deliveries",
+                b"It's a Secret to Everybody",
+                b"Hello, World!",
+                "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+            ),
+            vector(
+                "its-library",
+                "octokit/webhooks-methods, tests",
+                b"mysecret",
+                b'{"foo":"bar"}',
+                "4864d2759938a15468b5df9ade20bf161da9b4f737ea61794142f3484236bda3",
+            ),
+        ),
+    ),
+)
