@@ -109,8 +109,8 @@ def _no_key_is_kept(_kept_keys: Any) -> Any:
 
 
 def _as_wished(plan_hold: Any) -> Any:
-    def planned(wish: Any, queue: Any, routes: Any) -> HoldPlan | None:
-        plan: HoldPlan | None = plan_hold(wish, queue, routes)
+    def planned(wish: Any, *asked: Any, **options: Any) -> HoldPlan | None:
+        plan: HoldPlan | None = plan_hold(wish, *asked, **options)
         wished = plan is not None and wish is not None and wish.on_deadline is not None
         return replace(plan, on_deadline=wish.on_deadline) if plan and wished else plan
 
@@ -118,7 +118,7 @@ def _as_wished(plan_hold: Any) -> Any:
 
 
 def _never(_plan_hold: Any) -> Any:
-    return lambda *_: None
+    return lambda *_, **_options: None
 
 
 def _a_person(_system: Any) -> Any:
