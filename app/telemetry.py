@@ -104,6 +104,16 @@ class Metrics:
     wakes_connected: Counter
     wakes_heard: Counter
     clock_ahead_seconds: Gauge
+    holds: Counter
+    decisions: Counter
+    hold_deadlines: Counter
+    oldest_hold_seconds: Gauge
+    notices: Counter
+    oldest_notice_seconds: Gauge
+    parks: Counter
+    parks_ended: Counter
+    signals: Counter
+    follow_ups: Counter
 
 
 def build_metrics() -> Metrics:
@@ -204,6 +214,20 @@ def build_metrics() -> Metrics:
         clock_ahead_seconds=gauge(
             "clock_ahead_seconds", "How far this clock is ahead of the database's."
         ),
+        holds=counter("holds", "Sets that were held, by who wanted it.", "queue", "demanded_by"),
+        decisions=counter("decisions", "Decisions of people, by what came.", "queue", "result"),
+        hold_deadlines=counter("hold_deadlines", "Deadlines of holds, by outcome.", "outcome"),
+        oldest_hold_seconds=gauge(
+            "oldest_hold_age_seconds", "Since the oldest open hold was made.", "queue", "state"
+        ),
+        notices=counter("notices", "Notices by what became of them.", "queue", "kind", "result"),
+        oldest_notice_seconds=gauge(
+            "oldest_notice_age_seconds", "How long somebody has been to be told."
+        ),
+        parks=counter("parks", "Parks by what became of them.", "queue", "result"),
+        parks_ended=counter("parks_ended", "Parks that ended, and what by.", "reason"),
+        signals=counter("signals", "Signals by what became of them.", "queue", "result"),
+        follow_ups=counter("follow_ups", "Follow-ups by what became of them.", "queue", "result"),
     )
 
 

@@ -41,6 +41,7 @@ CREATE TABLE sink.api_key (
     created_at timestamp with time zone DEFAULT sink.now() NOT NULL,
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
+    CONSTRAINT approves_apart CHECK ((NOT (('approve'::text = ANY (scopes)) AND (scopes && ARRAY['agent'::text, 'admin'::text])))),
     CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32)),
     CONSTRAINT scopes_known CHECK (((scopes <@ ARRAY['accept'::text, 'agent'::text, 'approve'::text, 'read'::text, 'admin'::text]) AND (cardinality(scopes) > 0)))
 );
@@ -59,7 +60,7 @@ CREATE TABLE sink.attempt (
     request_hash bytea,
     usage jsonb,
     CONSTRAINT ended_at_once CHECK (((ended IS NULL) = (ended_at IS NULL))),
-    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['sealed'::text, 'released'::text, 'failed'::text, 'swept'::text, 'cancelled'::text]))),
+    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['sealed'::text, 'released'::text, 'failed'::text, 'swept'::text, 'cancelled'::text, 'parked'::text]))),
     CONSTRAINT sealed_with_request CHECK (((ended IS DISTINCT FROM 'sealed'::text) OR (request_hash IS NOT NULL)))
 )
 WITH (fillfactor='80');
@@ -133,6 +134,56 @@ ALTER TABLE sink.event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE sink.follow_up (
+    turn uuid NOT NULL,
+    seal smallint NOT NULL,
+    "position" smallint NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    child uuid NOT NULL,
+    inbound uuid NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    conversation text COLLATE pg_catalog."C",
+    scope text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    is_duplicate boolean DEFAULT false NOT NULL,
+    content_type text NOT NULL,
+    body bytea,
+    strict_json boolean NOT NULL,
+    delay_seconds double precision DEFAULT 0 NOT NULL,
+    not_before timestamp with time zone,
+    hash bytea NOT NULL,
+    CONSTRAINT body_until_accepted CHECK (((state = 'accepted'::text) = (body IS NULL))),
+    CONSTRAINT hash_is_sha256 CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['held'::text, 'accepted'::text, 'cancelled'::text])))
+);
+
+CREATE TABLE sink.hold (
+    turn uuid NOT NULL,
+    seal smallint NOT NULL,
+    attempt integer NOT NULL,
+    payload_hash bytea NOT NULL,
+    demanded_by text NOT NULL COLLATE pg_catalog."C",
+    strict boolean NOT NULL,
+    note text,
+    on_deadline text NOT NULL COLLATE pg_catalog."C",
+    held_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone NOT NULL,
+    reminders integer DEFAULT 0 NOT NULL,
+    decision text COLLATE pg_catalog."C",
+    decided_at timestamp with time zone,
+    decided_by text,
+    decided_with text,
+    comment text,
+    request_hash bytea,
+    new_hash bytea,
+    CONSTRAINT decided_at_once CHECK ((((decision IS NULL) = (decided_at IS NULL)) AND ((decision IS NULL) = (decided_by IS NULL)))),
+    CONSTRAINT decision_known CHECK ((decision = ANY (ARRAY['approve'::text, 'edit'::text, 'reject'::text, 'revise'::text, 'cancel'::text, 'send'::text]))),
+    CONSTRAINT demanded_by_known CHECK ((demanded_by = ANY (ARRAY['seal'::text, 'queue'::text, 'destination'::text]))),
+    CONSTRAINT edited_with_hash CHECK (((NOT (decision IS DISTINCT FROM 'edit'::text)) = (new_hash IS NOT NULL))),
+    CONSTRAINT hash_is_sha256 CHECK ((octet_length(payload_hash) = 32)),
+    CONSTRAINT on_deadline_known CHECK ((on_deadline = ANY (ARRAY['escalate'::text, 'cancel'::text, 'send'::text])))
+);
+
 CREATE TABLE sink.idempotency_key (
     scope text NOT NULL COLLATE pg_catalog."C",
     key text NOT NULL COLLATE pg_catalog."C",
@@ -184,6 +235,26 @@ CREATE TABLE sink.loopback (
     first_at timestamp with time zone NOT NULL,
     last_at timestamp with time zone NOT NULL,
     times integer NOT NULL
+);
+
+CREATE TABLE sink.notice (
+    id bigint NOT NULL,
+    turn uuid NOT NULL,
+    message uuid,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL,
+    noted_at timestamp with time zone NOT NULL,
+    CONSTRAINT kind_known CHECK ((kind = ANY (ARRAY['escalation'::text, 'hold'::text, 'wait'::text])))
+);
+
+ALTER TABLE sink.notice ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME sink.notice_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE sink.operation (
@@ -242,11 +313,17 @@ CREATE TABLE sink.outbox (
     CONSTRAINT cancel_asked_while_sending CHECK (((NOT cancel_asked) OR (state = 'sending'::text))),
     CONSTRAINT dead_never_arrived CHECK (((state <> 'dead'::text) OR (NOT may_have_arrived))),
     CONSTRAINT delivered_with_time CHECK (((state = 'delivered'::text) = (delivered_at IS NOT NULL))),
-    CONSTRAINT due_when_unblocked CHECK (((blocked_by IS NOT NULL) OR (due_since IS NOT NULL))),
+    CONSTRAINT due_when_unblocked CHECK (((state = ANY (ARRAY['held'::text, 'cancelled'::text])) OR (blocked_by IS NOT NULL) OR (due_since IS NOT NULL))),
     CONSTRAINT ended_with_reason CHECK (((state <> ALL (ARRAY['dead'::text, 'unknown'::text])) OR (reason IS NOT NULL))),
+    CONSTRAINT held_unmoved CHECK (((state <> 'held'::text) OR ((attempts = 0) AND (blocked_by IS NULL) AND (due_since IS NULL)))),
     CONSTRAINT lease_while_sending CHECK (((attempt_id IS NULL) = (lease_expires_at IS NULL))),
-    CONSTRAINT place_in_lane CHECK (((conversation IS NULL) = (place IS NULL))),
-    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))
+    CONSTRAINT place_in_lane CHECK (
+CASE
+    WHEN ((conversation IS NULL) OR (state = 'held'::text)) THEN (place IS NULL)
+    WHEN (state = 'cancelled'::text) THEN true
+    ELSE (place IS NOT NULL)
+END),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['held'::text, 'pending'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');
 
@@ -295,6 +372,23 @@ CREATE TABLE sink.schedule (
     looked_at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE sink.signal (
+    turn uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    number smallint NOT NULL,
+    content_type text,
+    body bytea,
+    strict_json boolean DEFAULT false NOT NULL,
+    payload_hash text,
+    is_decision boolean NOT NULL,
+    sent_by text,
+    sent_with text NOT NULL,
+    request_hash bytea NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    dropped_at timestamp with time zone,
+    CONSTRAINT body_with_type CHECK (((body IS NULL) = (content_type IS NULL)))
+);
+
 CREATE TABLE sink.standstill (
     destination text NOT NULL COLLATE pg_catalog."C",
     cause text NOT NULL COLLATE pg_catalog."C",
@@ -334,7 +428,16 @@ CREATE TABLE sink.turn (
     input_bytes bigint NOT NULL,
     ages_from timestamp with time zone,
     held_source text COLLATE pg_catalog."C",
+    deadline_at timestamp with time zone,
+    about uuid,
+    root uuid,
+    depth smallint DEFAULT 0 NOT NULL,
+    revisions smallint DEFAULT 0 NOT NULL,
+    parks smallint DEFAULT 0 NOT NULL,
+    said_bytes integer,
     CONSTRAINT attempts_add_up CHECK (((attempts_used >= 0) AND (releases >= 0) AND (attempt >= attempts_used))),
+    CONSTRAINT counts CHECK (((depth >= 0) AND (revisions >= 0) AND (parks >= 0))),
+    CONSTRAINT deadline_while_waiting CHECK (((state = ANY (ARRAY['parked'::text, 'held'::text, 'escalated'::text])) = (deadline_at IS NOT NULL))),
     CONSTRAINT ended_with_reason CHECK (((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) = (reason IS NOT NULL))),
     CONSTRAINT held_before_due CHECK (((held_source IS NULL) OR (state = ANY (ARRAY['scheduled'::text, 'cancelled'::text])))),
     CONSTRAINT lane_place CHECK (
@@ -344,11 +447,34 @@ CASE
 END),
     CONSTRAINT lease_while_token CHECK ((((token IS NULL) = (lease_expires_at IS NULL)) AND ((token IS NULL) = (lease_seconds IS NULL)))),
     CONSTRAINT priority_bounds CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
-    CONSTRAINT sealed_with_hash CHECK ((((state = ANY (ARRAY['sealed'::text, 'replied'::text, 'undelivered'::text])) = (payload_hash IS NOT NULL)) AND ((payload_hash IS NULL) = (seal = 0)))),
-    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['scheduled'::text, 'waiting'::text, 'queued'::text, 'processing'::text, 'sealed'::text, 'replied'::text, 'undelivered'::text, 'failed'::text, 'cancelled'::text]))),
-    CONSTRAINT token_while_processing CHECK (((state = 'processing'::text) = (token IS NOT NULL)))
+    CONSTRAINT root_below CHECK (((root IS NULL) = (depth = 0))),
+    CONSTRAINT sealed_with_hash CHECK (
+CASE
+    WHEN (state = ANY (ARRAY['sealed'::text, 'replied'::text, 'undelivered'::text, 'held'::text, 'escalated'::text])) THEN ((payload_hash IS NOT NULL) AND (seal > 0))
+    WHEN (state = 'cancelled'::text) THEN ((payload_hash IS NULL) OR (seal > 0))
+    ELSE (payload_hash IS NULL)
+END),
+    CONSTRAINT state_known CHECK ((state = ANY (ARRAY['scheduled'::text, 'waiting'::text, 'queued'::text, 'processing'::text, 'parked'::text, 'held'::text, 'escalated'::text, 'sealed'::text, 'replied'::text, 'undelivered'::text, 'failed'::text, 'cancelled'::text]))),
+    CONSTRAINT token_while_processing CHECK (((state = 'processing'::text) = (token IS NOT NULL))),
+    CONSTRAINT told_once CHECK (((about IS NULL) OR (root IS NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.05');
+
+CREATE TABLE sink.wait (
+    turn uuid NOT NULL,
+    attempt integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    note text,
+    payload_hash text,
+    asked_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone NOT NULL,
+    ended text COLLATE pg_catalog."C",
+    ended_at timestamp with time zone,
+    signal smallint,
+    CONSTRAINT ended_at_once CHECK (((ended IS NULL) = (ended_at IS NULL))),
+    CONSTRAINT ended_by_signal CHECK (((NOT (ended IS DISTINCT FROM 'signal'::text)) = (signal IS NOT NULL))),
+    CONSTRAINT ended_known CHECK ((ended = ANY (ARRAY['signal'::text, 'deadline'::text, 'cancelled'::text])))
+);
 
 ALTER TABLE ONLY sink.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -377,6 +503,12 @@ ALTER TABLE ONLY sink.differing
 ALTER TABLE ONLY sink.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY sink.follow_up
+    ADD CONSTRAINT follow_up_pkey PRIMARY KEY (turn, seal, "position");
+
+ALTER TABLE ONLY sink.hold
+    ADD CONSTRAINT hold_pkey PRIMARY KEY (turn, seal);
+
 ALTER TABLE ONLY sink.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (scope, key);
 
@@ -388,6 +520,9 @@ ALTER TABLE ONLY sink.lane
 
 ALTER TABLE ONLY sink.loopback
     ADD CONSTRAINT loopback_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY sink.notice
+    ADD CONSTRAINT notice_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY sink.operation
     ADD CONSTRAINT operation_pkey PRIMARY KEY (id);
@@ -407,6 +542,9 @@ ALTER TABLE ONLY sink.resend
 ALTER TABLE ONLY sink.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (source);
 
+ALTER TABLE ONLY sink.signal
+    ADD CONSTRAINT signal_pkey PRIMARY KEY (turn, name, number);
+
 ALTER TABLE ONLY sink.standstill
     ADD CONSTRAINT standstill_pkey PRIMARY KEY (destination, cause, began_at);
 
@@ -416,6 +554,9 @@ ALTER TABLE ONLY sink.tombstone
 ALTER TABLE ONLY sink.turn
     ADD CONSTRAINT turn_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY sink.wait
+    ADD CONSTRAINT wait_pkey PRIMARY KEY (turn, attempt);
+
 CREATE INDEX attempt_request ON sink.attempt USING btree (request) WHERE (request IS NOT NULL);
 
 CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at);
@@ -424,11 +565,19 @@ CREATE INDEX differing_last ON sink.differing USING btree (last_at);
 
 CREATE INDEX event_turn ON sink.event USING btree (turn, id);
 
+CREATE INDEX follow_up_child ON sink.follow_up USING btree (child);
+
+CREATE INDEX follow_up_conversation ON sink.follow_up USING btree (queue, conversation) WHERE (conversation IS NOT NULL);
+
 CREATE INDEX inbound_conversation ON sink.inbound USING btree (queue, conversation, id) WHERE (conversation IS NOT NULL);
 
 CREATE INDEX inbound_turn ON sink.inbound USING btree (turn);
 
 CREATE INDEX loopback_recent ON sink.loopback USING btree (last_at DESC);
+
+CREATE INDEX notice_queue ON sink.notice USING btree (queue, id);
+
+CREATE INDEX notice_turn ON sink.notice USING btree (turn);
 
 CREATE INDEX operation_running ON sink.operation USING btree (id) WHERE (state = 'running'::text);
 
@@ -450,19 +599,31 @@ CREATE INDEX resend_due ON sink.resend USING btree (destination, due_at, id) WHE
 
 CREATE INDEX resend_sending ON sink.resend USING btree (lease_expires_at, id) WHERE (attempt_id IS NOT NULL);
 
+CREATE UNIQUE INDEX signal_live ON sink.signal USING btree (turn, name) WHERE (dropped_at IS NULL);
+
 CREATE INDEX standstill_ended ON sink.standstill USING btree (destination, ended_at);
 
 CREATE UNIQUE INDEX standstill_now ON sink.standstill USING btree (destination, cause) WHERE (ended_at IS NULL);
 
 CREATE INDEX tombstone_expiry ON sink.tombstone USING btree (expires_at);
 
+CREATE INDEX turn_about ON sink.turn USING btree (about, id) WHERE (about IS NOT NULL);
+
+CREATE INDEX turn_asking ON sink.turn USING btree (state, queue, id) WHERE (state = ANY (ARRAY['parked'::text, 'held'::text, 'escalated'::text]));
+
+CREATE INDEX turn_deadline ON sink.turn USING btree (deadline_at, id) WHERE (state = ANY (ARRAY['held'::text, 'escalated'::text]));
+
 CREATE INDEX turn_held ON sink.turn USING btree (held_source, created_at, id) WHERE ((held_source IS NOT NULL) AND (state = 'scheduled'::text));
 
 CREATE UNIQUE INDEX turn_lane_head ON sink.turn USING btree (queue, conversation) WHERE ((state = ANY (ARRAY['queued'::text, 'processing'::text])) AND (conversation IS NOT NULL));
 
+CREATE INDEX turn_parked ON sink.turn USING btree (deadline_at, id) WHERE (state = 'parked'::text);
+
 CREATE INDEX turn_processing ON sink.turn USING btree (lease_expires_at, id) WHERE (state = 'processing'::text);
 
 CREATE INDEX turn_queued ON sink.turn USING btree (queue, priority DESC, due_at, id) WHERE (state = 'queued'::text);
+
+CREATE INDEX turn_root ON sink.turn USING btree (root, id) WHERE (root IS NOT NULL);
 
 CREATE INDEX turn_scheduled ON sink.turn USING btree (due_at, id) WHERE (state = 'scheduled'::text);
 
@@ -499,6 +660,10 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.differing TO sinksweep_app;
 
 GRANT SELECT,INSERT ON TABLE sink.event TO sinksweep_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.follow_up TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.hold TO sinksweep_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.idempotency_key TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.inbound TO sinksweep_app;
@@ -506,6 +671,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.inbound TO sinksweep_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.lane TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.loopback TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.notice TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.operation TO sinksweep_app;
 
@@ -519,8 +686,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.resend TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.schedule TO sinksweep_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.signal TO sinksweep_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.standstill TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.tombstone TO sinksweep_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.turn TO sinksweep_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE sink.wait TO sinksweep_app;

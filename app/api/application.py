@@ -1,8 +1,10 @@
 """The HTTP application: the table of calls, installed on one core. It keeps nothing outside of it."""
 
 import asyncio
+import re
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from fastapi import FastAPI
@@ -10,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import VERSION
@@ -22,6 +25,7 @@ from app.api.group_commits import GroupCommits
 from app.api.middleware import Surroundings
 from app.api.openapi import document
 from app.api.operations import Readiness
+from app.api.pages import Pages, page_calls
 from app.api.places import Places
 from app.api.problems import answer_error
 from app.api.routes import CALLS, operations
@@ -47,10 +51,16 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def build_application(core: Core, *, tasks: asyncio.TaskGroup, api: bool = True) -> FastAPI:
+def build_application(
+    core: Core,
+    *,
+    tasks: asyncio.TaskGroup,
+    api: bool = True,
+    pages: Pages = MappingProxyType({}),
+) -> FastAPI:
     """Build the application of one process; it needs no lifespan. `tasks` runs as long as it is served.
 
-    Without `api` it answers only what every role answers: liveness, readiness and metrics.
+    Without `api` it answers only what every role answers: liveness, readiness and metrics. `pages` go with the API.
     """
     calling = Api(
         core=core,
@@ -87,7 +97,7 @@ def build_application(core: Core, *, tasks: asyncio.TaskGroup, api: bool = True)
     calls = operations(Readiness(core))
     if api:
         calls = [*CALLS, *calls]
-        calls = [*calls, _openapi(calls)]
+        calls = [*calls, _openapi(calls), *page_calls(pages)]
     frequent: dict[str, tuple[Call, Endpoint]] = {}
     for call in calls:
         endpoint = endpoint_of(call, urgent if call.urgent else calling)
@@ -109,6 +119,10 @@ def _install(application: FastAPI, call: Call, endpoint: Endpoint) -> None:
         include_in_schema=False,
     )
     route.call = call
+    if call.any_name:
+        # What is encoded is decoded before a route is looked for. The handler reads the path as it was sent.
+        pattern, _, route.param_convertors = compile_path(f"{call.path.removesuffix('}')}:path}}")
+        route.path_regex = re.compile(pattern.pattern, re.DOTALL)
     application.router.routes.append(route)
 
 

@@ -126,4 +126,4 @@ def may(principal: Principal, scopes: frozenset[str]) -> bool:
 
 def sees_messages(principal: Principal) -> bool:
     """Whether a key sees the messages of turns: one that only accepts does not."""
-    return may(principal, frozenset({"agent", "read"}))
+    return may(principal, frozenset({"agent", "read", "approve"}))

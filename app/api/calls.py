@@ -92,6 +92,8 @@ class Call:
     codes: tuple[str, ...] = ()
     # Whether it may use the reserve of database connections: what ends or keeps a lease must not wait for the crowd.
     urgent: bool = False
+    # Whether the last part of its path is any text: then a slash in it comes percent-encoded.
+    any_name: bool = False
 
     @property
     def may_be_purged(self) -> bool:

@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.answers import JSON, json_answer, rfc3339, to_json, with_members
+from app.api.answers import JSON, json_answer, with_members
 from app.api.auth import KNOWN_SECONDS
 from app.api.calls import Api
 from app.api.desk import Seat
 from app.api.fields import Fields
+from app.api.histories import history_json
 from app.api.inbound import inbound_members
 from app.api.problems import answer_error
 from app.api.turns import hand_back
@@ -177,15 +178,6 @@ def _turn(one: Claimed) -> bytes:
     for inbound in one.inbound:
         fields, raw = inbound_members(inbound)
         inputs.append(with_members(fields, *raw))
-    history = [
-        {
-            "attempt": ended.attempt,
-            "ended": ended.ended,
-            "reason": ended.reason,
-            "at": rfc3339(ended.at),
-        }
-        for ended in one.history
-    ]
     fields = {
         "id": format_id(TURN_PREFIX, one.turn),
         "lease_token": str(one.token),
@@ -197,5 +189,5 @@ def _turn(one: Claimed) -> bytes:
         fields,
         ("inbound", b"[%b]" % b",".join(inputs)),
         ("steps", b"[]"),
-        ("history", to_json(history)),
+        ("history", history_json(one.history)),
     )

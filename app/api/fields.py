@@ -153,3 +153,13 @@ def moment(fields: Fields, name: str, value: object) -> datetime | None:
     except (ValueError, OverflowError):
         fields.refuse(name, "time_invalid")
         return None
+
+
+def escaped(name: str) -> str:
+    """A name as a part of a pointer. It may hold half a surrogate pair, which no answer should."""
+    return shown(name[:NAME_BYTES_MAX]).replace("~", "~0").replace("/", "~1")
+
+
+def shown(text: str) -> str:
+    """Text of somebody else as an answer can hold it."""
+    return text.encode("utf-8", "replace").decode()

@@ -62,7 +62,13 @@ class GroupCommits:
         self, requests: Sequence[SealRequest], lock_wait_ms: int | None
     ) -> list[Outcome]:
         core = self._core
-        return await seal(core.urgent, requests, ids=core.ids, lock_wait_ms=lock_wait_ms)
+        return await seal(
+            core.urgent,
+            requests,
+            ids=core.ids,
+            key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+            lock_wait_ms=lock_wait_ms,
+        )
 
 
 def _size_of_arrivals(arrivals: Sequence[Arrival]) -> int:
@@ -73,4 +79,5 @@ def _size_of_arrivals(arrivals: Sequence[Arrival]) -> int:
 
 
 def _size_of_set(request: SealRequest) -> int:
-    return sum(len(message.body) + _OVERHEAD_BYTES for message in request.messages)
+    bodies = [one.body for one in request.messages] + [one.body for one in request.follow_ups]
+    return sum(len(body) + _OVERHEAD_BYTES for body in bodies)

@@ -8,7 +8,7 @@ from app.api.arrivals import SHAPE, idempotency_key, read_arrival
 from app.api.auth import sees_messages
 from app.api.calls import Api, path_id, query_of
 from app.api.problems import Refusal
-from app.api.turns import status_fields
+from app.api.status import status_fields
 from app.api.waits import WAIT_PARAMETERS, read_wait, turn_when
 from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
 from app.domain.json_text import parse_envelope

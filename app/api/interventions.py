@@ -55,7 +55,9 @@ async def cancel_message(api: Api, request: Request, principal: Principal) -> Re
     await read_nothing(api, request)
     message, place = await _message(api, request, principal)
     (outcome,) = await cancel_messages(api.core.pool, [message], by=principal.key_id)
-    done = outcome is not None and outcome.state != MessageState.DELIVERED
+    # A held set is decided about as a whole, or cancelled with its turn.
+    kept = (MessageState.DELIVERED, MessageState.HELD)
+    done = outcome is not None and outcome.state not in kept
     return _message_answer(api, message, place, outcome, done=done, code="not_cancellable")
 
 

@@ -14,7 +14,7 @@ from app.api.schemas import ProblemDocument
 from app.domain.lifecycle import TurnState
 
 _REF: Final = "#/components/schemas/{model}"
-_INTEGERS: Final = frozenset({"cursor", "limit"})
+_INTEGERS: Final = frozenset({"cursor", "limit", "seal"})
 EVERYWHERE: Final = (
     "unauthorized",
     "scope_missing",

@@ -22,7 +22,7 @@ _PAGE: Final = {
     "limit": "1 to 200; 50 without it.",
 }
 _TEXTS: Final = frozenset(
-    {"state", "queue", "conversation", "key", "destination", "turn", "cursor"}
+    {"state", "queue", "conversation", "key", "root", "about", "destination", "turn", "cursor"}
 )
 
 OPERATOR_CALLS: Final[Sequence[Call]] = (
@@ -30,13 +30,15 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/turns",
         handler=list_turns,
-        scopes=frozenset({"accept", "agent", "read"}),
-        summary="Turns by state, queue, conversation or idempotency key, newest first.",
+        scopes=frozenset({"accept", "agent", "read", "approve"}),
+        summary="Turns by state, queue, conversation, idempotency key or kinship, newest first.",
         query={
             "state": "One state, or several with commas between them.",
             "queue": "The turns of this queue.",
             "conversation": "The turns of this conversation.",
             "key": "The turns that this idempotency key stands for.",
+            "root": "The turns that came of this one by follow-ups, at whatever depth.",
+            "about": "The turns that told somebody of this one.",
             **_PAGE,
         },
         texts=_TEXTS,
@@ -47,7 +49,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/outbox",
         handler=list_messages,
-        scopes=_READ,
+        scopes=_READ | frozenset({"approve"}),
         summary="Outbox messages by state, queue, destination or turn, newest first.",
         query={
             "state": "One state, or several with commas between them.",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.requests import Name, NewInbound, Request, Time
-from app.api.schemas import MessageStatus, Turn
+from app.api.status_schemas import MessageStatus, Turn
 from app.domain.lifecycle import MessageState, TurnState
 
 

@@ -18,7 +18,8 @@ from app.api.answers import (
 )
 from app.api.calls import Api, path_id, query_of
 from app.api.problems import Refusal
-from app.api.turns import message_fields, read_number
+from app.api.status import message_fields
+from app.api.turns import read_number
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, format_id
 from app.engine.inspect import EventView, find_message

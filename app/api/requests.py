@@ -60,6 +60,26 @@ class ReleaseTurn(Request):
     final: bool = False
 
 
+class ParkTurn(Request):
+    """What the turn waits for, and how long. With `payload_hash` it asks a person about that."""
+
+    lease_token: str
+    name: Name
+    seconds: Seconds | None = None
+    payload_hash: Name | None = None
+    note: Annotated[str | None, Field(min_length=1, max_length=4000)] = None
+
+
+class SignalTurn(Request):
+    """What the turn is told; perhaps nothing but the name. `by` is who says it, in words for people."""
+
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    payload_hash: Name | None = None
+    by: Name | None = None
+
+
 class ResolveMessage(Request):
     """What became of a message whose outcome was unknown."""
 
@@ -94,9 +114,48 @@ class NewMessage(Request):
     conversation: Name | None = None
 
 
+class NewFollowUp(Request):
+    """An inbound to come, with a turn of its own: at `not_before`, or so long after its set is let go."""
+
+    queue: Name | None = None
+    conversation: Name | None = None
+    payload: Json = None
+    payload_base64: Base64 | None = None
+    content_type: str | None = None
+    delay_seconds: Seconds = 0
+    not_before: Time | None = None
+    key: Annotated[str | None, Field(min_length=1, max_length=255)] = None
+
+
+class NewHold(Request):
+    """A wish that a person looks first. What the queue or a destination demands is never loosened by it."""
+
+    deadline_seconds: Annotated[float | None, Field(gt=0)] = None
+    on_deadline: Literal["escalate", "cancel", "send"] | None = None
+    note: Annotated[str | None, Field(min_length=1, max_length=4000)] = None
+
+
 class SealTurn(Request):
     """The whole outbound set of a turn; an empty one ends the turn without a word."""
 
     lease_token: str
     messages: list[NewMessage]
     order: Literal["strict"] | None = None
+    follow_ups: list[NewFollowUp] | None = None
+    hold: NewHold | None = None
+
+
+class EditedMessage(NewMessage):
+    """A message of an edit. `id` names the held message whose key it keeps."""
+
+    id: str | None = None
+
+
+class DecideTurn(Request):
+    """What a person says about the set of this hash. With `messages` an approval sends those instead."""
+
+    decision: Literal["approve", "reject", "revise"]
+    payload_hash: str
+    by: Name
+    comment: Annotated[str | None, Field(min_length=1, max_length=4000)] = None
+    messages: list[EditedMessage] | None = None

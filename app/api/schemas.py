@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.codes import ALL_CODES
 from app.api.requests import Base64, Json, Time
+from app.api.status_schemas import MessageStatus, Status
 from app.domain.lifecycle import MESSAGE_MOVES, TURN_MOVES, MessageState, TurnState
 
 Verb = Annotated[str, Field(json_schema_extra={"enum": sorted({*TURN_MOVES, *MESSAGE_MOVES})})]
@@ -20,41 +21,6 @@ class Accepted(BaseModel):
     state: TurnState
     duplicate: bool
     key_expires_at: Time
-
-
-class MessageStatus(BaseModel):
-    """How a message stands."""
-
-    id: str
-    destination: str
-    state: MessageState
-    attempts: int
-    next_attempt_at: Time | None
-    blocked_by: str | None
-    idempotency_key: str
-    receipt: str | None
-    reason: str | None
-
-
-class Status(BaseModel):
-    """How a turn stands. A key that may only accept sees no `messages`."""
-
-    queue: str
-    conversation: str | None
-    state: TurnState
-    reason: str | None
-    attempt: int
-    created_at: Time
-    hold: None
-    payload_hash: str | None
-    messages: list[MessageStatus] | None = None
-
-
-class Turn(Status):
-    """One turn."""
-
-    id: str
-    inbound: str | None
 
 
 class Attachment(BaseModel):
@@ -120,13 +86,49 @@ class Events(BaseModel):
     next_cursor: int | None
 
 
+class VoidMessage(BaseModel):
+    """A message of a set that a reviewer sent back. Its body stands as `payload` or as `payload_base64`."""
+
+    id: str
+    destination: str
+    to: str | None
+    conversation: str | None
+    content_type: str
+    payload: Any = None
+    payload_base64: str | None = None
+
+
+class Revision(BaseModel):
+    """What a reviewer wants instead of the set under this hash. `omitted`: there was no room for its messages."""
+
+    by: str
+    comment: str | None
+    payload_hash: str
+    messages: list[VoidMessage]
+    omitted: bool = False
+
+
+class Woken(BaseModel):
+    """What ended a park. A deadline says nothing; `omitted`: there was no room for what a signal said."""
+
+    name: str
+    by: str | None
+    at: Time
+    content_type: str | None = None
+    payload: Any = None
+    payload_base64: str | None = None
+    omitted: bool = False
+
+
 class EndedAttempt(BaseModel):
-    """How an earlier attempt ended."""
+    """How an earlier attempt ended; `decision` with what was `revised`, `wait` with what was `parked`."""
 
     attempt: int
-    ended: Literal["failed", "released", "sealed", "swept"]
+    ended: Literal["failed", "parked", "released", "revised", "sealed", "swept"]
     reason: str | None
     at: Time
+    decision: Revision | None = None
+    wait: Woken | None = None
 
 
 class ClaimedTurn(BaseModel):
@@ -154,6 +156,23 @@ class Renewed(BaseModel):
     lease_expires_in_seconds: float
     stop: str | None
     newer_inbound: int
+
+
+class Parked(BaseModel):
+    """Where the turn is now, and until when it waits, if it still does."""
+
+    turn: str
+    state: TurnState
+    deadline_at: Time | None
+
+
+class Signalled(BaseModel):
+    """The turn has been told; `duplicate`: it had been before."""
+
+    turn: str
+    name: str
+    state: TurnState
+    duplicate: bool
 
 
 class Released(BaseModel):
@@ -188,24 +207,6 @@ class MessageNow(BaseModel):
 
     id: str
     state: MessageState
-
-
-class SealedMessage(BaseModel):
-    """A message of the sealed set."""
-
-    id: str
-    idempotency_key: str
-    state: MessageState
-
-
-class Sealed(BaseModel):
-    """The recorded set."""
-
-    turn: str
-    state: TurnState
-    payload_hash: str
-    messages: list[SealedMessage]
-    follow_ups: list[dict[str, Any]]
 
 
 class Attempt(BaseModel):

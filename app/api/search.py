@@ -2,22 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import json_answer, rfc3339
 from app.api.arrivals import KEY
+from app.api.auth import sees_messages
 from app.api.calls import Api, query_of
 from app.api.cursors import read_cursor, write_cursor
 from app.api.fields import Fields
-from app.api.turns import message_fields, read_number, status_fields
-from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id, parse_id
+from app.api.status import message_fields, status_fields, turn_fields
+from app.api.turns import read_number
+from app.domain.ids import TURN_PREFIX, format_id, parse_id
 from app.domain.lifecycle import MessageState, TurnState
-from app.engine.inspect import MessageView, TurnView
+from app.engine.inspect import MessageView
 from app.engine.keys import Principal
 from app.engine.search_messages import MessageFilter, search_messages
 from app.engine.search_turns import TurnFilter, search_turns
+from app.engine.standing import TurnView
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 200
@@ -26,22 +30,26 @@ PAGE: Final = ("cursor", "limit")
 
 async def list_turns(api: Api, request: Request, principal: Principal) -> Response:
     """Turns, without their messages."""
-    query = query_of(request, "state", "queue", "conversation", "key", *PAGE)
+    names = ("state", "queue", "conversation", "key", "root", "about")
+    query = query_of(request, *names, *PAGE)
     fields = Fields(query)
     wanted = TurnFilter(
         states=read_states(fields, TurnState),
         queues=visible(fields.name("queue"), principal),
         conversation=fields.name("conversation", code="conversation_invalid"),
         key=_key(fields),
+        root=_turn_named(fields, "root"),
+        about=_turn_named(fields, "about"),
     )
     question = _question("turns", query)
     fields.check()
     limit = read_limit(query)
     before = read_cursor(query.get("cursor"), question=question, principal=principal)
+    sees = sees_messages(principal)
     turns, end = await search_turns(api.core.pool, wanted, limit=limit, before=before)
     return json_answer(
         {
-            "items": [_turn(turn) for turn in turns],
+            "items": [_turn(turn, sees=sees) for turn in turns],
             "next_cursor": write_cursor(end, question=question, principal=principal),
         }
     )
@@ -51,14 +59,11 @@ async def list_messages(api: Api, request: Request, principal: Principal) -> Res
     """Outbox messages, without their bodies."""
     query = query_of(request, "state", "queue", "destination", "turn", *PAGE)
     fields = Fields(query)
-    turn = None if "turn" not in query else parse_id(TURN_PREFIX, query["turn"])
-    if turn is None and "turn" in query:
-        fields.refuse("turn", "id_invalid")
     wanted = MessageFilter(
         states=read_states(fields, MessageState),
         queues=visible(fields.name("queue"), principal),
         destination=fields.name("destination"),
-        turn=turn,
+        turn=_turn_named(fields, "turn"),
     )
     question = _question("outbox", query)
     fields.check()
@@ -97,6 +102,14 @@ def read_limit(query: Mapping[str, str]) -> int:
     return read_number(query, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
 
 
+def _turn_named(fields: Fields, name: str) -> UUID | None:
+    text = fields.string(name)
+    turn = None if text is None else parse_id(TURN_PREFIX, text)
+    if turn is None and text is not None:
+        fields.refuse(name, "id_invalid")
+    return turn
+
+
 def _key(fields: Fields) -> str | None:
     key = fields.string("key")
     if key is not None and KEY.fullmatch(key) is None:
@@ -110,10 +123,8 @@ def _question(kind: str, query: Mapping[str, str]) -> dict[str, object]:
     return {"list": kind, **{name: text for name, text in query.items() if name not in PAGE}}
 
 
-def _turn(turn: TurnView) -> dict[str, object]:
-    inbound = None if turn.inbound is None else format_id(INBOUND_PREFIX, turn.inbound)
-    fields = {"id": format_id(TURN_PREFIX, turn.id), "inbound": inbound}
-    return fields | status_fields(turn, messages=False)
+def _turn(turn: TurnView, *, sees: bool) -> dict[str, object]:
+    return turn_fields(turn) | status_fields(turn, messages=sees, listed=True)
 
 
 def _message(message: MessageView) -> dict[str, object]:

@@ -14,14 +14,13 @@ from app.api.auth import sees_messages
 from app.api.calls import Api, path_id, query_of
 from app.api.fields import Fields
 from app.api.problems import Refusal
+from app.api.status import status_fields, turn_fields
 from app.api.waits import WAIT_PARAMETERS, read_wait, turn_when
 from app.domain.errors import InvalidContent, Problem
-from app.domain.ids import INBOUND_PREFIX, TURN_PREFIX, format_id
+from app.domain.ids import TURN_PREFIX, format_id
 from app.domain.json_text import Kind, parse_envelope
-from app.domain.lifecycle import MessageState
 from app.domain.model import HandBack, HandedBack, LeaseLost, NoSuchTurn, Renewal, Renewed
-from app.domain.seal import spell
-from app.engine.inspect import EventView, MessageView, TurnView, find_events, find_place
+from app.engine.inspect import EventView, find_events, find_place
 from app.engine.keys import Principal
 from app.engine.release import release
 from app.engine.renew import USAGE_FIELDS_MAX, renew
@@ -54,42 +53,7 @@ async def show_turn(api: Api, request: Request, principal: Principal) -> Respons
     view = await turn_when(api.core, turn, wait=wait)
     if view is None:
         raise Refusal("not_found")
-    inbound = None if view.inbound is None else format_id(INBOUND_PREFIX, view.inbound)
-    status = status_fields(view, messages=sees_messages(principal))
-    return json_answer({"id": format_id(TURN_PREFIX, view.id), "inbound": inbound} | status)
-
-
-def status_fields(turn: TurnView, *, messages: bool) -> dict[str, object]:
-    """How a turn stands."""
-    fields: dict[str, object] = {
-        "queue": turn.queue,
-        "conversation": turn.conversation,
-        "state": turn.state,
-        "reason": turn.reason,
-        "attempt": turn.attempt,
-        "created_at": rfc3339(turn.created_at),
-        "hold": None,
-        "payload_hash": None if turn.payload_hash is None else spell(turn.payload_hash),
-    }
-    if messages:
-        fields["messages"] = [message_fields(message) for message in turn.messages]
-    return fields
-
-
-def message_fields(message: MessageView) -> dict[str, object]:
-    """How a message stands. Its next attempt has a time once nothing else has to end before."""
-    moves = message.state == MessageState.PENDING and message.blocked_by is None
-    return {
-        "id": message_id(message.id),
-        "destination": message.destination,
-        "state": message.state,
-        "attempts": message.attempts,
-        "next_attempt_at": rfc3339(message.due_at) if moves else None,
-        "blocked_by": message_id(message.blocked_by),
-        "idempotency_key": message.key,
-        "receipt": message.receipt,
-        "reason": message.reason,
-    }
+    return json_answer(turn_fields(view) | status_fields(view, messages=sees_messages(principal)))
 
 
 async def list_events(api: Api, request: Request, principal: Principal) -> Response:
@@ -104,13 +68,14 @@ async def list_events(api: Api, request: Request, principal: Principal) -> Respo
         # Its place was known from before: every turn that is there has a story.
         raise Refusal("not_found")
     page = events[:limit]
-    shown = page if sees_messages(principal) else [one for one in page if one.message is None]
+    sees = sees_messages(principal)
+    shown = [event_fields(one, inside=sees) for one in page if sees or one.message is None]
     cursor = page[-1].number if len(events) > limit else None
-    return json_answer({"items": [event_fields(one) for one in shown], "next_cursor": cursor})
+    return json_answer({"items": shown, "next_cursor": cursor})
 
 
-def event_fields(event: EventView) -> dict[str, object]:
-    """One move."""
+def event_fields(event: EventView, *, inside: bool) -> dict[str, object]:
+    """One move; for whoever is not `inside`, without who made it and what he said."""
     return {
         "number": event.number,
         "at": rfc3339(event.at),
@@ -122,7 +87,7 @@ def event_fields(event: EventView) -> dict[str, object]:
         "attempt": event.attempt,
         "attempt_id": None if event.attempt_id is None else str(event.attempt_id),
         "reason": event.reason,
-        "detail": dict(event.detail),
+        "detail": dict(event.detail) if inside else {},
     }
 
 

@@ -12,7 +12,8 @@ from uuid import UUID
 from app.core import Core
 from app.domain.errors import InvalidContent, Problem
 from app.domain.lifecycle import TURN_ENDED, TurnState
-from app.engine.inspect import Progress, TurnView, find_progress, find_turn
+from app.engine.inspect import Progress, find_progress
+from app.engine.standing import TurnView, find_turn
 from app.engine.wake import turn_topic
 from app.settings import Limits
 

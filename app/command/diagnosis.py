@@ -57,11 +57,13 @@ def _show(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from app.core import build_intakes, build_routes
     from app.doctor.configuration import warnings
-    from app.settings import SettingsError
+    from app.settings import SettingsError, silences
 
     faults, told = [], []
     try:
         settings = read_settings(arguments)
+        # What can be served and is not to be put into service.
+        faults = list(silences(settings))
         told = list(warnings(settings, build_routes(settings), build_intakes(settings)))
     except SettingsError as error:
         faults = list(error.faults)

@@ -37,6 +37,12 @@ def print_fields(document: Mapping[str, object]) -> None:
             print(f"{name.ljust(width)}  {_cell(value)}")
 
 
+def print_text(text: str) -> None:
+    """Print what somebody wrote, line by line: nothing in it steers the terminal."""
+    for line in text.splitlines():
+        print(f"  | {_cell(line) if line else ''}".rstrip())
+
+
 def print_more(more: bool, count: int) -> None:  # noqa: FBT001
     """Say that there are more than were shown."""
     if more:

@@ -117,4 +117,10 @@ def _said(status: int, problem: Mapping[str, Any]) -> str:
     parts = [*said, *(f"It is {state}." for state in now), *wrong]
     if code == "purged" and problem.get("state"):
         parts.append(f"It was {problem['state']}.")
+    if code == "already_decided":
+        parts.append(
+            f"It was {problem.get('decision')}, by {problem.get('by')} at {problem.get('at')}."
+        )
+    if code == "payload_changed" and problem.get("payload_hash"):
+        parts.append(f"It is now {problem['payload_hash']}.")
     return f"{' '.join(parts)} ({status} {code})"

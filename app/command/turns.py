@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from app.command import decisions, signals
 from app.command.asking import ITEMS_DEFAULT, asking, for_each, options, positive, quoted, show_list
 from app.command.bulk import add_bulk
 from app.command.printing import print_fields, print_json, print_table
@@ -25,6 +26,8 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
     found.add_argument("--queue", help="of this queue")
     found.add_argument("--conversation", help="of this conversation")
     found.add_argument("--key", help="that this idempotency key stands for")
+    found.add_argument("--root", metavar="TURN", help="that came of this turn by follow-ups")
+    found.add_argument("--about", metavar="TURN", help="that told somebody of this turn")
     found.add_argument("--limit", type=positive, default=ITEMS_DEFAULT, help="how many at most")
     found.set_defaults(run=asking(_list))
 
@@ -43,6 +46,8 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
     redrive.add_argument("ids", nargs="+", metavar="ID")
     redrive.set_defaults(run=asking(_redrive))
 
+    decisions.add(verbs, parent)
+    signals.add(verbs, parent)
     add_bulk(
         verbs,
         parent,
@@ -53,7 +58,7 @@ def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
 
 
 async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
-    filters = ("state", "queue", "conversation", "key")
+    filters = ("state", "queue", "conversation", "key", "root", "about")
     columns = ("id", "state", "queue", "conversation", "attempt", "created_at", "reason")
     return await show_list(remote, arguments, "/v1/turns", filters=filters, columns=columns)
 
@@ -72,6 +77,10 @@ async def _show(remote: Remote, arguments: argparse.Namespace) -> int:
         waits = ("next_attempt_at", "blocked_by")
         names = ("id", "destination", "state", "attempts", *waits, "reason")
         print_table([[one[name] for name in names] for one in turn["messages"]], heads=names)
+    if turn.get("follow_ups"):
+        print()
+        heads = ("turn", "queue", "conversation", "state", "key", "due_at")
+        print_table([[one[name] for name in heads] for one in turn["follow_ups"]], heads=heads)
     if arguments.events:
         print()
         names = ("at", "verb", "from", "to", "attempt", "message", "reason")

@@ -23,6 +23,7 @@ from app.core.destinations import (
     read_capability,
     spell_address,
     warn_of_secrets,
+    warn_of_silence,
 )
 from app.core.sources import (
     FetchedKeys,
@@ -31,9 +32,11 @@ from app.core.sources import (
     source_faults,
     warn_of_source_secrets,
 )
+from app.core.told import notice_forms, telling_faults
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
 from app.domain.model import API_SOURCE, DeliveryPolicy, TurnPolicy
+from app.domain.notice import NoticeForm, NoticeRoute
 from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
 from app.engine.purge import Windows
@@ -115,8 +118,10 @@ class Core:
     # The public keys of the sources that need some.
     fetched: FetchedKeys = field(default_factory=FetchedKeys)
 
-    # The policy of each configured queue, and of each configured destination.
+    # The policy of each configured queue, and of each configured destination; whom each queue tells.
     turn_policies: Mapping[str, TurnPolicy] = field(init=False)
+    notice_routes: Mapping[str, NoticeRoute] = field(init=False)
+    notice_forms: Mapping[str, NoticeForm] = field(init=False)
     delivery_policies: Mapping[str, DeliveryPolicy] = field(init=False)
 
     def queue_label(self, queue: str) -> str:
@@ -126,6 +131,8 @@ class Core:
     def __post_init__(self) -> None:
         """Settings never change: neither do the policies that follow from them."""
         object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
+        object.__setattr__(self, "notice_routes", _notice_routes(self.settings))
+        object.__setattr__(self, "notice_forms", notice_forms(self.settings, self.routes))
         policies = {name: route.policy for name, route in self.routes.items()}
         object.__setattr__(self, "delivery_policies", policies)
 
@@ -141,7 +148,10 @@ class Core:
 
 def kind_faults(settings: Settings) -> list[Fault]:
     """What channels and providers find wrong with their own parts of the configuration."""
-    return [*channel_faults(settings), *source_faults(settings)]
+    channels = channel_faults(settings)
+    # Whom a destination tells is asked of one that is in order.
+    told = [] if channels else telling_faults(settings, build_routes(settings))
+    return [*channels, *source_faults(settings), *told]
 
 
 def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
@@ -151,7 +161,17 @@ def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
             releases_max=settings.limits.releases_max,
             backoff_seconds=queue.backoff_seconds,
             backoff_seconds_max=queue.backoff_seconds_max,
+            reminder_seconds=queue.reminder_seconds,
+            reminder_seconds_max=queue.reminder_seconds_max,
+            revisions_max=queue.revisions_max,
         )
+        for name, queue in settings.queues.items()
+    }
+
+
+def _notice_routes(settings: Settings) -> Mapping[str, NoticeRoute]:
+    return {
+        name: NoticeRoute(queue.escalate_to, queue.approvers)
         for name, queue in settings.queues.items()
     }
 
@@ -195,6 +215,7 @@ async def open_core(settings: Settings, *, application_name: str) -> AsyncGenera
     options = database_options(settings)
     routes, intakes = build_routes(settings), build_intakes(settings)
     warn_of_secrets(routes)
+    warn_of_silence(settings)
     warn_of_source_secrets(intakes)
     async with contextlib.AsyncExitStack() as stack:
         metrics = build_metrics()

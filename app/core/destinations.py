@@ -32,6 +32,7 @@ from app.settings import (
     dotted,
     explain,
     resolve_secret,
+    silences,
     unknown_name,
 )
 from app.wire.excerpt import secret_texts
@@ -232,3 +233,9 @@ def warn_of_secrets(routes: Mapping[str, Route]) -> None:
             if resolve_secret(pointer) is None:
                 told = {"destination": name, "pointer": pointer}
                 log.warning("a secret is not there, and nothing is sent without it", extra=told)
+
+
+def warn_of_silence(settings: Settings) -> None:
+    """What is held already must be served, whether anybody hears of it or not."""
+    for fault in silences(settings):
+        log.warning("%s", fault)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.doctor import disk, link, machine, outside, schema, server, sessions, sources, work
+from app.doctor import disk, link, machine, outside, people, schema, server, sessions, sources, work
 from app.doctor.findings import Check, Finding, Level, skipped, warning
 from app.doctor.patient import Patient
 
@@ -50,6 +50,9 @@ CHECKS: tuple[Check, ...] = (
     Check("queues", work.check_queues, needs="schema"),
     Check("deliveries", work.check_deliveries, needs="schema"),
     Check("dead_letters", work.check_dead, needs="schema"),
+    Check("approvers", people.check_approvers, needs="nothing"),
+    Check("holds", people.check_holds, needs="schema"),
+    Check("notices", people.check_notices, needs="schema"),
 )
 
 # What must be good before others can be made.

@@ -76,11 +76,12 @@ async def check_pauses(patient: Patient) -> list[Finding]:
 
 async def check_sweep(patient: Patient) -> list[Finding]:
     """What a crash stranded is put back by a process with the role `sweep`."""
-    stuck = await find_overdue(patient.service)
+    stuck = await find_overdue(patient.service, patient.settings.queues)
     late = {
         "A turn's lease is over": stuck.turn_seconds,
         "A message's lease is over": stuck.message_seconds,
         "A scheduled turn is due": stuck.scheduled_seconds,
+        "The deadline of a hold or a park is over": stuck.deadline_seconds,
     }
     findings = [
         wrong(

@@ -17,6 +17,11 @@ class TurnState(StrEnum):
     PROCESSING = (
         "processing"  # an agent holds it under a lease: `seal`, `release`, `fail`, or `sweep`
     )
+    PARKED = "parked"  # waits for a signal or a time, without a lease: `wake`
+    HELD = "held"  # its set waits for a person: `approve`, `edit`, `reject`, `revise`, or `expire`
+    ESCALATED = (
+        "escalated"  # its hold is past the deadline and can still be decided: a person, as before
+    )
     SEALED = "sealed"  # its set is recorded and being delivered: `settle`
     REPLIED = "replied"  # every message is confirmed: the end
     UNDELIVERED = "undelivered"  # nothing of its set can move by itself: a late fact, or a person
@@ -29,6 +34,7 @@ class TurnState(StrEnum):
 class MessageState(StrEnum):
     """Where an outbox message is. The comment says who moves it on."""
 
+    HELD = "held"  # waits for a person, with its whole set: a decision, or `expire`
     PENDING = "pending"  # waits for its time, its predecessor or a free worker: `take`
     SENDING = "sending"  # an attempt is recorded and runs under a lease: `settle`, or `sweep`
     DELIVERED = "delivered"  # the destination confirmed it: the end
@@ -48,7 +54,25 @@ TURN_MOVES: Mapping[str, frozenset[Move]] = {
     "renew": frozenset({("processing", "processing")}),
     "release": frozenset({("processing", "queued"), ("processing", "failed")}),
     "fail": frozenset({("processing", "queued"), ("processing", "failed")}),
-    "seal": frozenset({("processing", "sealed"), ("processing", "replied")}),
+    "park": frozenset({("processing", "parked")}),
+    "wake": frozenset({("parked", "queued")}),
+    "seal": frozenset(
+        {("processing", "sealed"), ("processing", "held"), ("processing", "replied")}
+    ),
+    "approve": frozenset({("held", "sealed"), ("escalated", "sealed")}),
+    "edit": frozenset({("held", "sealed"), ("escalated", "sealed")}),
+    "reject": frozenset({("held", "cancelled"), ("escalated", "cancelled")}),
+    "revise": frozenset(
+        {
+            ("held", "queued"),
+            ("held", "waiting"),
+            ("escalated", "queued"),
+            ("escalated", "waiting"),
+        }
+    ),
+    "expire": frozenset({("held", "escalated"), ("held", "cancelled"), ("held", "sealed")}),
+    # A turn of its own, which tells somebody of another.
+    "escalate": frozenset({(None, "sealed")}),
     "sweep": frozenset({("processing", "queued"), ("processing", "failed")}),
     "settle": frozenset(
         {
@@ -65,13 +89,23 @@ TURN_MOVES: Mapping[str, frozenset[Move]] = {
             ("waiting", "cancelled"),
             ("queued", "cancelled"),
             ("processing", "cancelled"),
+            ("parked", "cancelled"),
+            ("held", "cancelled"),
+            ("escalated", "cancelled"),
             ("failed", "cancelled"),
         }
     ),
 }
 
 MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
-    "seal": frozenset({(None, "pending")}),
+    "seal": frozenset({(None, "pending"), (None, "held")}),
+    # An edited set is a new one: its messages are new rows, and what stays of the old one keeps its key.
+    "edit": frozenset({(None, "pending"), ("held", "cancelled")}),
+    "approve": frozenset({("held", "pending")}),
+    "reject": frozenset({("held", "cancelled")}),
+    "revise": frozenset({("held", "cancelled")}),
+    "expire": frozenset({("held", "pending"), ("held", "cancelled")}),
+    "escalate": frozenset({(None, "pending")}),
     "take": frozenset({("pending", "sending"), ("pending", "dead"), ("pending", "unknown")}),
     "settle": frozenset(
         {
@@ -86,7 +120,12 @@ MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
     "redrive": frozenset({("dead", "pending"), ("unknown", "pending")}),
     "resolve": frozenset({("unknown", "delivered"), ("unknown", "cancelled")}),
     "cancel": frozenset(
-        {("pending", "cancelled"), ("dead", "cancelled"), ("unknown", "cancelled")}
+        {
+            ("held", "cancelled"),
+            ("pending", "cancelled"),
+            ("dead", "cancelled"),
+            ("unknown", "cancelled"),
+        }
     ),
     # An attempt of its own, which moves neither the message nor its turn.
     "resend": frozenset({("delivered", "delivered")}),
@@ -102,7 +141,10 @@ MESSAGE_MOVES: Mapping[str, frozenset[Move]] = {
 }
 
 # The lane of a conversation is taken by a turn in one of these states, and free from the seal on.
-LANE_HOLDING = frozenset({TurnState.QUEUED, TurnState.PROCESSING})
+LANE_HOLDING = frozenset({TurnState.QUEUED, TurnState.PROCESSING, TurnState.PARKED})
+
+# So it is by one in these, unless its queue frees the lane of what is held.
+LANE_HOLDING_IF_KEPT = frozenset({TurnState.HELD, TurnState.ESCALATED})
 
 # No verb that runs by itself moves a turn out of these.
 TURN_ENDED = frozenset(

@@ -3,3 +3,5 @@
 from typing import Final
 
 SCOPES: Final = ("accept", "agent", "approve", "read", "admin")
+# Whoever proposes never decides: no key has the right to approve and one of these.
+PROPOSING: Final = frozenset({"agent", "admin"})

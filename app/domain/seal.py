@@ -5,6 +5,7 @@ Fields are joined by their lengths, so that no two different sets spell the same
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from uuid import UUID
 
 PREFIX = "sha256:"
@@ -47,16 +48,48 @@ def spell_place(address: str | None, reply_of: UUID | None) -> str | None:
     return f"{'-' if reply_of is None else reply_of.hex} {address or '{}'}"
 
 
-def payload_hash(
-    *, turn: UUID, attempt: int, order: str | None, messages: Sequence[bytes]
+def follow_up_hash(
+    *,
+    queue: str,
+    conversation: str | None,
+    key: str | None,
+    content_type: str,
+    delay_seconds: float,
+    not_before: datetime | None,
+    body: bytes,
 ) -> bytes:
-    """SHA-256 over the turn, the attempt, the order and the hash of each message."""
+    """SHA-256 over everything of one follow-up, as it was asked for."""
+    fields: list[bytes | None] = [
+        queue.encode(),
+        None if conversation is None else conversation.encode(),
+        None if key is None else key.encode(),
+        content_type.encode(),
+        repr(float(delay_seconds)).encode(),
+        None if not_before is None else not_before.astimezone(UTC).isoformat().encode(),
+        body,
+    ]
+    return _digest("follow_up.1", fields)
+
+
+def payload_hash(
+    *,
+    turn: UUID,
+    attempt: int,
+    order: str | None,
+    messages: Sequence[bytes],
+    follow_ups: Sequence[bytes] = (),
+) -> bytes:
+    """SHA-256 over the turn, the attempt, the order and the hash of each message and each follow-up."""
     fields: list[bytes | None] = [
         turn.bytes,
         str(attempt).encode(),
         None if order is None else order.encode(),
+        *messages,
     ]
-    return _digest("set.1", [*fields, *messages])
+    if follow_ups:
+        # No hash is as long as this word: what stands behind it is no message.
+        fields += [b"follow_ups", *follow_ups]
+    return _digest("set.1", fields)
 
 
 def spell(digest: bytes) -> str:

@@ -1,15 +1,17 @@
 """Cancel: what nobody wants any more is not run and not sent. What has left cannot be taken back.
 
-A turn that has not sealed ends here, and its holder has lost it. Of a sealed one every message that is not confirmed
-is cancelled; one that is being sent gets no next attempt. Repeatable.
+A turn that has not sealed ends here, and its holder has lost it; so does one whose set is held. Of a sealed one every
+message that is not confirmed is cancelled; one that is being sent gets no next attempt. Repeatable.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.lifecycle import TurnState
 from app.domain.model import Changed
 from app.engine.delivery import follow_up, lock_for_messages
+from app.engine.ending import Ending, record_decisions, void_sets
 from app.engine.inspect import states_of
 from app.engine.lane import lock_turns, promote
 from app.engine.statements import load
@@ -49,6 +51,13 @@ async def cancel_held_turns(
         for row in await SQL["cancel_turns"].rows(connection, turns=list(turns), by=by)
     }
     await promote(connection, [id_ for id_, row in found.items() if row["is_cancelled"]])
+    waited = [
+        row
+        for row in found.values()
+        if row["is_cancelled"] and row["from_state"] in (TurnState.HELD, TurnState.ESCALATED)
+    ]
+    if waited:
+        await _end_holds(connection, waited, by=by)
     sealed = [id_ for id_, row in found.items() if row["from_state"] in ("sealed", "undelivered")]
     messages = [
         row["id"]
@@ -62,6 +71,24 @@ async def cancel_held_turns(
         Changed(states[id_], found[id_]["is_cancelled"] or id_ in changed) if id_ in found else None
         for id_ in turns
     ]
+
+
+async def _end_holds(connection: "Link", turns: "Sequence[Record]", *, by: str) -> None:
+    """What cancelled turns waited with is decided: nothing of it leaves, and nobody is asked any more."""
+    endings = [
+        Ending(
+            turn=row["id"],
+            seal=row["seal"],
+            state=row["from_state"],
+            payload_hash=row["payload_hash"],
+            decision="cancel",
+            by=by,
+            key=by,
+        )
+        for row in turns
+    ]
+    await record_decisions(connection, endings)
+    await void_sets(connection, endings)
 
 
 async def cancel_messages(

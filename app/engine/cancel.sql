@@ -18,10 +18,14 @@ with held as (
 
 cancelled as (
     update sink.turn as t
-    set state = 'cancelled', reason = 'cancelled', token = null, lease_seconds = null, lease_expires_at = null
+    set
+        state = 'cancelled', reason = 'cancelled', token = null, lease_seconds = null, lease_expires_at = null,
+        deadline_at = null
     from held
-    where t.id = held.id and t.state in ('scheduled', 'waiting', 'queued', 'processing', 'failed')
-    returning t.id, t.attempt, held.state as from_state
+    where
+        t.id = held.id
+        and t.state in ('scheduled', 'waiting', 'queued', 'processing', 'parked', 'held', 'escalated', 'failed')
+    returning t.id, t.attempt, t.seal, t.payload_hash, held.state as from_state
 ),
 
 ended as (
@@ -31,13 +35,22 @@ ended as (
     where a.turn = cancelled.id and a.number = cancelled.attempt and cancelled.from_state = 'processing'
 ),
 
+waited as (
+    update sink.wait as w
+    set ended = 'cancelled', ended_at = sink.now()
+    from cancelled
+    where w.turn = cancelled.id and w.attempt = cancelled.attempt and cancelled.from_state = 'parked'
+),
+
 noted as (
     insert into sink.event (turn, verb, from_state, to_state, attempt, reason, detail)
     select id, 'cancel', from_state, 'cancelled', nullif(attempt, 0), 'cancelled', jsonb_build_object('by', :by::text)
     from cancelled
 )
 
-select held.id, coalesce(cancelled.from_state, held.state) as from_state, cancelled.id is not null as is_cancelled
+select
+    held.id, coalesce(cancelled.from_state, held.state) as from_state, cancelled.id is not null as is_cancelled,
+    cancelled.seal, cancelled.payload_hash
 from held
 left join cancelled using (id);
 

@@ -7,14 +7,15 @@ the first answer gave and still holds.
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from app.domain.errors import InvalidContent, NotReady, Problem
-from app.domain.model import Claimed, ClaimedInbound, ClaimRequest, EndedAttempt
+from app.domain.model import Claimed, ClaimedInbound, ClaimRequest, HistoryEntry
 from app.engine.claim_request import known_requests, remember_requests
+from app.engine.history import read_history
 from app.engine.statements import load
 from app.engine.too_old import fail_too_old
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
@@ -179,13 +180,12 @@ async def _with_inputs(
     inputs: dict[UUID, list[ClaimedInbound]] = defaultdict(list)
     for row in await SQL["read_inbound"].rows(connection, turns=turns):
         inputs[row["turn"]].append(_inbound(row))
-    history: dict[UUID, list[EndedAttempt]] = defaultdict(list)
-    again = [row["id"] for row in rows if row["attempt"] > 1]
-    for row in await SQL["read_history"].rows(connection, turns=again) if again else ():
-        history[row["turn"]].append(
-            EndedAttempt(row["number"], row["ended"], row["reason"], row["ended_at"])
-        )
     bytes_max = min(request.answer_bytes_max for request in requests)
+    again = [row["id"] for row in rows if row["attempt"] > 1]
+    left = bytes_max - sum(len(one.body or b"") for some in inputs.values() for one in some)
+    history: Mapping[UUID, list[HistoryEntry]] = (
+        await read_history(connection, again, bytes_max=max(left, 0)) if again else {}
+    )
     return {
         row["id"]: Claimed(
             turn=row["id"],
@@ -194,7 +194,7 @@ async def _with_inputs(
             lease_expires_in_seconds=row["expires_in_seconds"],
             conversation=row["conversation"],
             inbound=_within(inputs[row["id"]], bytes_max),
-            history=history[row["id"]],
+            history=history.get(row["id"], []),
             waited_seconds=row.get("waited_seconds"),
         )
         for row in rows

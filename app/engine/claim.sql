@@ -60,7 +60,9 @@ candidate as materialized (
         select picked.*
         from rung
         cross join lateral (
-            select t.id, t.input_bytes, t.priority, t.due_at, coalesce(t.ages_from, t.created_at) as ages_from
+            select
+                t.id, t.priority, t.due_at, coalesce(t.ages_from, t.created_at) as ages_from,
+                t.input_bytes + coalesce(t.said_bytes, 0) as input_bytes
             from sink.turn as t
             where
                 t.queue = rung.queue and t.priority = rung.priority and t.state = 'queued'
@@ -139,13 +141,6 @@ select id, turn, source, received_at, content_type, headers, metadata, body, str
 from sink.inbound
 where turn = any(:turns)
 order by turn, position;
-
--- name: read_history
--- How the earlier attempts of the claimed turns ended.
-select turn, number, ended, reason, ended_at
-from sink.attempt
-where turn = any(:turns) and ended is not null
-order by turn, number;
 
 -- name: read_claimed
 -- What these requests gave and still hold.

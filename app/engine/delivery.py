@@ -36,6 +36,10 @@ async def follow_up(connection: "Link", moved: Sequence[tuple[UUID, UUID, str]])
         gone += [row["id"] for row in await SQL["leave_lanes"].rows(connection, stuck=stuck)]
     if gone:
         await SQL["move_on"].run(connection, gone=gone)
-    turns = sorted({turn for _, turn, _ in moved})
-    rows = await SQL["settle_turns"].rows(connection, turns=turns)
+    return await settle_sets(connection, sorted({turn for _, turn, _ in moved}))
+
+
+async def settle_sets(connection: "Link", turns: Sequence[UUID]) -> list[TurnMove]:
+    """Settle turns that are locked by what their sets have come to. Returns those that moved."""
+    rows = await SQL["settle_turns"].rows(connection, turns=list(turns))
     return [TurnMove(**dict(row)) for row in rows]

@@ -106,12 +106,12 @@ returning o.id;
 -- name: settle_turns
 -- A turn is replied when every message of its set is delivered, undelivered when nothing of the set can move by itself,
 -- and sealed otherwise. Its row is locked and this snapshot is younger than the lock, so two last confirmations cannot
--- miss each other.
+-- miss each other. A set without messages has nothing that is not delivered.
 with tally as (
     select
-        o.turn,
-        bool_and(o.state = 'delivered') as all_delivered,
-        bool_or(
+        t.id as turn,
+        coalesce(bool_and(o.state = 'delivered'), true) as all_delivered,
+        coalesce(bool_or(
             o.state = 'sending'
             or (o.state = 'pending' and not exists (
                 select from sink.outbox as p
@@ -123,11 +123,11 @@ with tally as (
                     )
                     and p.state in ('dead', 'unknown')
             ))
-        ) as moves
-    from sink.outbox as o
-    inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
-    where o.turn = any(:turns)
-    group by o.turn
+        ), false) as moves
+    from sink.turn as t
+    left join sink.outbox as o on o.turn = t.id and o.seal = t.seal
+    where t.id = any(:turns)
+    group by t.id
 ),
 
 decided as (

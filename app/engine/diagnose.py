@@ -5,7 +5,7 @@ Everything takes a pool, so that it can be asked as the role that works and as t
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,6 +92,7 @@ class Stuck:
     turn_seconds: float | None
     message_seconds: float | None
     scheduled_seconds: float | None
+    deadline_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +184,9 @@ async def find_freeze_age(pool: "Pool") -> int:
     return int((await _rows(pool, SQL["find_freeze_age"]))[0]["transactions"])
 
 
-async def find_overdue(pool: "Pool") -> Stuck:
-    """What nobody puts back."""
-    return Stuck(**dict((await _rows(pool, SQL["find_overdue"]))[0]))
+async def find_overdue(pool: "Pool", queues: Collection[str]) -> Stuck:
+    """What nobody sees to, by those who have these queues configured."""
+    return Stuck(**dict((await _rows(pool, SQL["find_overdue"], queues=list(queues)))[0]))
 
 
 async def find_breakers(pool: "Pool") -> list[OpenBreaker]:

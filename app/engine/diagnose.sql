@@ -103,7 +103,15 @@ select
         select extract(epoch from sink.now() - t.due_at)::double precision from sink.turn as t
         where t.state = 'scheduled' and t.due_at <= sink.now()
         order by t.due_at, t.id limit 1
-    ) as scheduled_seconds;
+    ) as scheduled_seconds,
+    -- What is held in a queue that is not known waits for somebody who knows it.
+    (
+        select extract(epoch from sink.now() - t.deadline_at)::double precision from sink.turn as t
+        where
+            t.state in ('parked', 'held', 'escalated') and t.deadline_at <= sink.now()
+            and (t.state = 'parked' or t.queue = any(:queues::text[]))
+        order by t.deadline_at, t.id limit 1
+    ) as deadline_seconds;
 
 -- name: find_open_breakers
 -- The breakers that are not closed, and for how long.

@@ -94,17 +94,20 @@ async def erase(
     while reached is not None and steps:
         steps -= 1
         after = reached
-        written, reached = await _written_into(pool, conversation, after=after)
+        written, living, reached = await _written_into(pool, conversation, after=after)
+        if living and not cancel:
+            return StillLive(len(living), 0)
+        if living:
+            await cancel_turns(pool, living, by=by)
         gone = await _bury(pool, written, windows=windows)
         counts += gone
         if gone["turn"] < len(written):
             return Erased(counts, is_done=False, after=after)
     if reached is not None:
         return Erased(counts, is_done=False, after=reached)
-    received, running = await _forget(pool, conversation)
+    received, is_needed = await _forget(pool, conversation)
     counts["loopback"] += received
-    # An operation over many that still runs needs the name that it looks for.
-    return Erased(counts, is_done=not running, after=FIRST)
+    return Erased(counts, is_done=not is_needed, after=FIRST)
 
 
 async def _ended(
@@ -139,13 +142,17 @@ async def _turns_of(pool: "Pool", conversation: Conversation) -> list[UUID]:
 
 async def _written_into(
     pool: "Pool", conversation: Conversation, *, after: UUID
-) -> tuple[list[UUID], UUID | None]:
-    """Turns with a message in the conversation, of a stretch of all; and where the next begins: None at the end."""
+) -> tuple[list[UUID], list[UUID], UUID | None]:
+    """Turns with a message in the conversation, of a stretch of all, and which of them have not ended.
+
+    And where the next begins: None at the end.
+    """
     rows = await _read(
         pool, SQL["look_for_written"], **conversation.names, after=after, rows_max=MESSAGES_MAX
     )
     turns = sorted({row["turn"] for row in rows if row["is_written"]})
-    return turns, rows[-1]["id"] if len(rows) == MESSAGES_MAX else None
+    living = sorted({row["turn"] for row in rows if row["is_written"] and row["is_live"]})
+    return turns, living, rows[-1]["id"] if len(rows) == MESSAGES_MAX else None
 
 
 async def _bury(pool: "Pool", turns: Sequence[UUID], *, windows: Windows) -> Counter[str]:
@@ -155,20 +162,22 @@ async def _bury(pool: "Pool", turns: Sequence[UUID], *, windows: Windows) -> Cou
     return await transact(pool, work)
 
 
-async def _forget(pool: "Pool", conversation: Conversation) -> tuple[int, int]:
+async def _forget(pool: "Pool", conversation: Conversation) -> tuple[int, bool]:
     """The name goes from where it stands by itself.
 
-    Returns how many copies the loopback channel had left, and how many operations that run keep the name.
+    Returns how many copies the loopback channel had left, and whether the name is still needed: by an operation that
+    runs, or by what is to follow since.
     """
 
-    async def work(connection: "Link") -> tuple[int, int]:
+    async def work(connection: "Link") -> tuple[int, bool]:
         names = conversation.names
+        (following,) = await SQL["erase_follow_ups"].rows(connection, **names)
         await drop_lanes(connection, await SQL["hold_lane_of"].rows(connection, **names))
         held = await SQL["hold_delivery_lanes_of"].rows(connection, **names)
         await drop_delivery_lanes(connection, held)
         (running,) = await SQL["erase_filters"].rows(connection, **names)
         (received,) = await SQL["erase_loopback"].rows(connection, **names)
-        return int(received["rows"]), int(running["rows"])
+        return int(received["rows"]), bool(running["rows"] or following["is_left"])
 
     return await transact(pool, work)
 

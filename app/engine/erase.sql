@@ -1,8 +1,19 @@
 -- name: find_live
--- Turns of a conversation, or that wrote into it, that have not ended: each with whether something of it is being sent.
-with concerned as (
+-- Turns of a conversation, that wrote or are to follow into it, or that tell of one of its turns, that have not ended:
+-- each with whether something of it is being sent.
+with own as (
     select i.turn from sink.inbound as i
     where i.queue = :queue and i.conversation = :conversation
+),
+
+concerned as (
+    select turn from own
+    union
+    select t.id from own
+    inner join sink.turn as t on t.about = own.turn
+    union
+    select f.turn from sink.follow_up as f
+    where f.queue = :queue and f.conversation = :conversation and f.conversation is not null and f.state = 'held'
     union
     select o.turn from sink.outbox as o
     where
@@ -37,22 +48,57 @@ select
 from dropped;
 
 -- name: find_concerned
--- Turns of a conversation, oldest first.
-select distinct turn from (
-    select i.turn from sink.inbound as i
-    where i.queue = :queue and i.conversation = :conversation
-    order by i.id
-    limit :rows_max
-) as next;
+-- Turns of a conversation, oldest first, and what tells somebody of them.
+with next as (
+    select distinct own.turn from (
+        select i.turn from sink.inbound as i
+        where i.queue = :queue and i.conversation = :conversation
+        order by i.id
+        limit :rows_max
+    ) as own
+)
+
+select turn from next
+union
+(
+    select t.id from next
+    inner join sink.turn as t on t.about = next.turn
+    limit :rows_max -- noqa: AM09
+);
 
 -- name: look_for_written
 -- A stretch of all messages, and which of them were written into a conversation. No index serves this, so it is only
 -- done for queues whose messages may name another conversation than their turn's.
-select o.id, o.turn, o.queue = :queue and o.conversation = :conversation as is_written
+select
+    o.id,
+    o.turn,
+    o.queue = :queue and o.conversation = :conversation as is_written,
+    t.state not in ('replied', 'undelivered', 'cancelled', 'failed') as is_live
 from sink.outbox as o
+inner join sink.turn as t on t.id = o.turn
 where o.id > :after
 order by o.id
 limit :rows_max;
+
+-- name: erase_follow_ups
+-- What was to follow into a conversation, wherever it came from, goes once its turn is gone or never came to be. And
+-- whether some is left that came in between.
+with gone as (
+    delete from sink.follow_up as f
+    where
+        f.queue = :queue and f.conversation = :conversation and f.conversation is not null and f.state <> 'held'
+        and not exists (
+            select from sink.turn as t where t.id = f.child and t.conversation is not distinct from f.conversation
+        )
+    returning f.child
+)
+
+select
+    (select count(*) from gone) as rows,
+    exists(
+        select from sink.follow_up as f
+        where f.queue = :queue and f.conversation = :conversation and f.conversation is not null and f.state = 'held'
+    ) as is_left;
 
 -- name: hold_lane_of
 -- Lock the lane of a conversation.

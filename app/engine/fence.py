@@ -21,6 +21,7 @@ _REASONS = {
     "failed": "released",
     "swept": "swept",
     "cancelled": "cancelled",
+    "parked": "released",
 }
 
 

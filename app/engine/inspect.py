@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -37,23 +37,6 @@ class Progress:
 
     state: str
     reached: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TurnView:
-    """A turn as it is. `messages` are those of its live seal."""
-
-    id: UUID
-    inbound: UUID | None
-    queue: str
-    conversation: str | None
-    state: str
-    reason: str | None
-    attempt: int
-    created_at: datetime
-    due_at: datetime
-    payload_hash: bytes | None
-    messages: "Sequence[MessageView]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +126,6 @@ async def states_of(connection: "Link", turns: Sequence[UUID]) -> dict[UUID, str
     return {row["id"]: row["state"] for row in rows}
 
 
-async def turn_views(connection: "Link", turns: Sequence[UUID]) -> list[TurnView]:
-    """The turns that exist, in any order and without their messages, inside a transaction of somebody else."""
-    rows = await SQL["find_turns"].rows(connection, turns=list(turns))
-    names = [name for name in TurnView.__slots__ if name != "messages"]
-    return [TurnView(**{name: row[name] for name in names}, messages=()) for row in rows]
-
-
-async def find_turn(pool: "Pool", turn: UUID) -> TurnView | None:
-    """A turn with the messages of its live seal; None if there is no such turn."""
-
-    async def work(connection: "Link") -> TurnView | None:
-        for view in await turn_views(connection, [turn]):
-            messages = await SQL["find_messages"].rows(connection, turns=[turn])
-            return replace(view, messages=[message_view(message) for message in messages])
-        return None
-
-    return await transact(pool, work, explicit=False)
-
-
 async def find_inbound(pool: "Pool", inbound: UUID) -> InboundView | None:
     """One inbound; None if there is none."""
     for row in await _read(pool, SQL["find_inbound"], inbound=inbound):
@@ -222,11 +186,6 @@ async def oldest_pending_seconds(pool: "Pool", destinations: Sequence[str]) -> d
     """How long the next message of each destination has been due; one with nothing due is left out."""
     rows = await _read(pool, SQL["oldest_pending"], destinations=list(destinations))
     return {row["destination"]: row["age_seconds"] for row in rows}
-
-
-async def find_chores(pool: "Pool") -> list[str]:
-    """Which of the sweep's chores have something to do: turns, messages, due, held, requests."""
-    return [row["chore"] for row in await _read(pool, SQL["find_chores"])]
 
 
 def _place(rows: "Sequence[Record]") -> Place | None:

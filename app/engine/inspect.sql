@@ -1,19 +1,3 @@
--- name: find_turns
--- Turns as they are.
-select
-    t.id,
-    t.queue,
-    t.conversation,
-    t.state,
-    t.reason,
-    t.attempt,
-    t.created_at,
-    t.due_at,
-    t.payload_hash,
-    (select i.id from sink.inbound as i where i.turn = t.id order by i.position limit 1) as inbound
-from sink.turn as t
-where t.id = any(:turns);
-
 -- name: find_places
 -- Where turns belong: never changes.
 select id, queue, conversation from sink.turn where id = any(:turns);
@@ -39,27 +23,6 @@ select
     id, turn, queue, source, conversation, received_at, content_type, headers, metadata, body, strict_json, view
 from sink.inbound
 where id = :inbound;
-
--- name: find_messages
--- The live sets of these turns, in the order of their messages.
-select
-    o.id,
-    o.turn,
-    o.queue,
-    o.conversation,
-    o.destination,
-    o.state,
-    o.reason,
-    o.attempts,
-    o.blocked_by,
-    o.due_at,
-    o.receipt,
-    o.delivered_at, p.key, p.recipient, p.content_type, p.sealed_at
-from sink.outbox as o
-inner join sink.turn as t on t.id = o.turn and t.seal = o.seal
-inner join sink.outbox_payload as p on p.message = o.id
-where o.turn = any(:turns)
-order by o.turn, o.position;
 
 -- name: find_message
 -- One message, whole.
@@ -150,50 +113,3 @@ cross join lateral (
         o.destination = d.destination and o.state = 'pending' and o.blocked_by is null and o.due_at <= sink.now()
     order by o.due_at, o.id limit 1
 ) as oldest;
-
--- name: find_chores
--- What there is to do for the sweep, one index probe each: the order keeps a plan from walking through rows that are
--- many and never due. What a source holds up that is still paused is passed by.
-with recursive holding (source) as (
-    (
-        select t.held_source from sink.turn as t
-        where t.held_source is not null and t.state = 'scheduled'
-        order by t.held_source limit 1
-    )
-    union all
-    select (
-        select t.held_source from sink.turn as t
-        where t.held_source is not null and t.state = 'scheduled' and t.held_source > holding.source
-        order by t.held_source limit 1
-    )
-    from holding
-    where holding.source is not null
-)
-
-select chore
-from (
-    values
-    (
-        'turns',
-        (select lease_expires_at from sink.turn where state = 'processing' order by lease_expires_at, id limit 1)
-        <= sink.now()
-    ),
-    (
-        'messages',
-        (select lease_expires_at from sink.outbox where state = 'sending' order by lease_expires_at, id limit 1)
-        <= sink.now()
-    ),
-    ('due', (select due_at from sink.turn where state = 'scheduled' order by due_at, id limit 1) <= sink.now()),
-    (
-        'held',
-        exists (
-            select from holding
-            where
-                holding.source is not null
-                and not exists (select from sink.pause as p where p.kind = 'source' and p.name = holding.source)
-        )
-    ),
-    ('requests', exists (select from sink.claim_request where expires_at <= sink.now())),
-    ('operations', exists (select from sink.operation where state = 'running'))
-) as look (chore, found)
-where found;

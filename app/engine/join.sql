@@ -55,7 +55,7 @@ returning l.queue, l.conversation, l.tail, l.holder;
 
 -- name: hold_joinable
 -- The last turn of each lane, if it was never claimed: locked, so that no claim takes it while it is joined. Its
--- snapshot is younger than the locks on the lanes. It waits, or it holds the lane.
+-- snapshot is younger than the locks on the lanes. It waits, or it holds the lane. A follow-up is joined by nobody.
 with last as (
     select
         l.tail,
@@ -78,7 +78,7 @@ with last as (
 select t.id, t.queue, t.conversation, t.state, t.inbound_count, t.input_bytes
 from last
 inner join sink.turn as t on t.id = last.turn and t.lane_seq = last.tail
-where t.state in ('queued', 'waiting') and t.attempt = 0
+where t.state in ('queued', 'waiting') and t.attempt = 0 and t.depth = 0
 order by t.id
 for no key update of t;
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from app.domain.errors import SinksweepError
+from app.domain.scopes import PROPOSING
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -50,6 +52,15 @@ class KeyView:
     revoked_at: datetime | None
 
 
+class ScopesApart(SinksweepError):
+    """What approves must not propose."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "whoever proposes never decides: a key with approve has neither agent nor admin; make two keys"
+        )
+
+
 def new_key() -> tuple[str, str]:
     """A new key: its public id, and the key itself."""
     key_id = base64.b32hexencode(secrets.token_bytes(10)).decode().lower()
@@ -75,7 +86,12 @@ async def create_key(
     life_seconds: float | None = None,
     key: str | None = None,
 ) -> str:
-    """Make a key and return it, for the only time. A given `key` is kept instead of a new one."""
+    """Make a key and return it, for the only time. A given `key` is kept instead of a new one.
+
+    Raises `ScopesApart` for one that could approve what it proposed.
+    """
+    if "approve" in scopes and not PROPOSING.isdisjoint(scopes):
+        raise ScopesApart
     key_id, made = new_key() if key is None else (key_id_of(key), key)
 
     async def work(connection: "Link") -> None:

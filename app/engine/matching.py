@@ -25,7 +25,9 @@ Kind = Literal["turn", "message"]
 
 # States with an index in the order of ids: they are found without passing what is in another state.
 _KEPT: Final[Mapping[Kind, frozenset[str]]] = {
-    "turn": frozenset({"sealed", "failed", "undelivered", "cancelled"}),
+    "turn": frozenset(
+        {"sealed", "failed", "undelivered", "cancelled", "parked", "held", "escalated"}
+    ),
     "message": frozenset({"dead", "unknown", "cancelled"}),
 }
 

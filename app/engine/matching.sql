@@ -31,8 +31,17 @@ union all
 -- name: next_kept_turns
 -- The same for states that have an index in the order of the ids, queue by queue.
 with recursive shelf (state, queue) as (
-    select s.state, case s.state
-        when 'sealed' then (select t.queue from sink.turn as t where t.state = 'sealed' order by t.queue limit 1)
+    select s.state, case
+        when s.state = 'sealed' then (
+            select t.queue from sink.turn as t
+            where t.state = 'sealed'
+            order by t.queue limit 1
+        )
+        when s.state in ('parked', 'held', 'escalated') then (
+            select t.queue from sink.turn as t
+            where t.state = s.state and t.state in ('parked', 'held', 'escalated')
+            order by t.queue limit 1
+        )
         else (
             select t.queue from sink.turn as t
             where t.state = s.state and t.state in ('failed', 'undelivered', 'cancelled')
@@ -41,10 +50,17 @@ with recursive shelf (state, queue) as (
     end
     from unnest(:states::text[]) as s (state)
     union all
-    select shelf.state, case shelf.state
-        when 'sealed' then (
+    select shelf.state, case
+        when shelf.state = 'sealed' then (
             select t.queue from sink.turn as t
             where t.state = 'sealed' and t.queue > shelf.queue
+            order by t.queue limit 1
+        )
+        when shelf.state in ('parked', 'held', 'escalated') then (
+            select t.queue from sink.turn as t
+            where
+                t.state = shelf.state and t.state in ('parked', 'held', 'escalated')
+                and t.queue > shelf.queue
             order by t.queue limit 1
         )
         else (
@@ -70,7 +86,7 @@ walked as materialized (
             from (
                 select t.id, t.queue, t.conversation, t.reason, t.created_at from sink.turn as t
                 where
-                    shelf.state <> 'sealed' and t.state = shelf.state
+                    shelf.state in ('failed', 'undelivered', 'cancelled') and t.state = shelf.state
                     and t.state in ('failed', 'undelivered', 'cancelled')
                     and t.queue = shelf.queue and t.id > :after and t.id <= :until
                 order by t.id
@@ -91,6 +107,21 @@ walked as materialized (
                 limit 1000
             ) as moving
             order by moving.id
+            limit :walk_max
+        )
+        union all
+        (
+            select *
+            from (
+                select t.id, t.queue, t.conversation, t.reason, t.created_at from sink.turn as t
+                where
+                    shelf.state in ('parked', 'held', 'escalated') and t.state = shelf.state
+                    and t.state in ('parked', 'held', 'escalated')
+                    and t.queue = shelf.queue and t.id > :after and t.id <= :until
+                order by t.id
+                limit 1000
+            ) as asking
+            order by asking.id
             limit :walk_max
         )
     ) as near

@@ -17,6 +17,18 @@ SQL = load(__file__)
 
 # Every count stops here.
 COUNT_MAX: Final = 1000
+QUEUE_STATES: Final = (
+    "scheduled",
+    "waiting",
+    "queued",
+    "processing",
+    "parked",
+    "held",
+    "escalated",
+    "sealed",
+    "failed",
+    "undelivered",
+)
 # How many names are looked for, and at how much of what runs now.
 ROWS_MAX: Final = 10_000
 
@@ -42,8 +54,7 @@ async def queue_load(pool: "Pool", queues: Sequence[str]) -> dict[str, dict[str,
     rows = await _read(
         pool, SQL["queue_load"], queues=list(queues), count_max=COUNT_MAX, rows_max=ROWS_MAX
     )
-    states = ("scheduled", "waiting", "queued", "processing", "sealed", "failed", "undelivered")
-    return {row["queue"]: {state: row[state] for state in states} for row in rows}
+    return {row["queue"]: {state: row[state] for state in QUEUE_STATES} for row in rows}
 
 
 async def oldest_turn_seconds(pool: "Pool", queues: Sequence[str]) -> dict[tuple[str, str], float]:

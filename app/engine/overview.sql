@@ -26,6 +26,21 @@ sealed (name) as (
     ) from sealed where sealed.name is not null
 ),
 
+asking (state, name) as (
+    select s.state, (
+        select t.queue from sink.turn as t
+        where t.state in ('parked', 'held', 'escalated') and t.state = s.state
+        order by t.state, t.queue limit 1
+    )
+    from (values ('parked'), ('held'), ('escalated')) as s (state)
+    union all
+    select asking.state, (
+        select t.queue from sink.turn as t
+        where t.state in ('parked', 'held', 'escalated') and t.state = asking.state and t.queue > asking.name
+        order by t.state, t.queue limit 1
+    ) from asking where asking.name is not null
+),
+
 held (name) as (
     (
         select held_source from sink.turn
@@ -65,6 +80,14 @@ stuck (state, name) as (
         where o.state = stuck.state and o.destination > stuck.name
         order by o.state, o.destination limit 1
     ) from stuck where stuck.name is not null
+),
+
+noted (name) as (
+    (select queue from sink.notice order by queue limit 1)
+    union all
+    select (
+        select n.queue from sink.notice as n where n.queue > noted.name order by n.queue limit 1
+    ) from noted where noted.name is not null
 )
 
 select found.kind, found.name
@@ -74,6 +97,10 @@ from (
     select 'queue', name from scheduled
     union
     select 'queue', name from sealed
+    union
+    select 'queue', name from asking
+    union
+    select 'queue', name from noted
     union
     -- What runs now is bounded by the agents that run it.
     select 'queue', queue from (
@@ -121,6 +148,27 @@ select
             select queue from sink.turn where state = 'processing' order by lease_expires_at, id limit :rows_max
         ) as part where part.queue = q.queue
     ) as processing,
+    (
+        select count(*) from (
+            select from sink.turn as t
+            where t.state in ('parked', 'held', 'escalated') and t.state = 'parked' and t.queue = q.queue
+            order by t.state, t.queue limit :count_max
+        ) as part
+    ) as parked,
+    (
+        select count(*) from (
+            select from sink.turn as t
+            where t.state in ('parked', 'held', 'escalated') and t.state = 'held' and t.queue = q.queue
+            order by t.state, t.queue limit :count_max
+        ) as part
+    ) as held,
+    (
+        select count(*) from (
+            select from sink.turn as t
+            where t.state in ('parked', 'held', 'escalated') and t.state = 'escalated' and t.queue = q.queue
+            order by t.state, t.queue limit :count_max
+        ) as part
+    ) as escalated,
     (
         select count(*) from (
             select from sink.turn as t where t.state = 'sealed' and t.queue = q.queue
@@ -215,6 +263,15 @@ from (
     cross join lateral (
         select t.created_at from sink.turn as t
         where t.state in ('failed', 'undelivered', 'cancelled') and t.state = s.state and t.queue = q.queue
+        order by t.state, t.queue, t.id limit 1
+    ) as oldest
+    union all
+    select q.queue, s.state, oldest.created_at
+    from unnest(:queues::text[]) as q (queue)
+    cross join (values ('parked'), ('held'), ('escalated')) as s (state)
+    cross join lateral (
+        select t.created_at from sink.turn as t
+        where t.state in ('parked', 'held', 'escalated') and t.state = s.state and t.queue = q.queue
         order by t.state, t.queue, t.id limit 1
     ) as oldest
     union all

@@ -28,6 +28,10 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "inbound": "inbound",
     "attempt": "attempts",
     "message": "messages",
+    "hold": "holds",
+    "wait": "waits",
+    "signal": "signals",
+    "follow_up": "follow_ups",
     "loopback": "loopback",
 }
 
@@ -90,7 +94,7 @@ async def bury(
 ) -> Counter[str]:
     """Remove these turns, as far as they have ended and nobody holds them; returns the rows that went, by kind.
 
-    With `is_erasure` whatever their age.
+    With `is_erasure` whatever their age, and none before what tells somebody of it.
     """
     counts: Counter[str] = Counter()
     if not turns:
@@ -98,6 +102,8 @@ async def bury(
     held = [row["id"] for row in await SQL["hold_ended"].rows(connection, turns=list(turns))]
     if not held:
         return counts
+    if is_erasure:
+        await SQL["drop_notices"].run(connection, turns=held)
     (row,) = await SQL["bury_turns"].rows(
         connection,
         turns=held,

@@ -34,8 +34,9 @@ for update skip locked;
 -- name: bury_turns
 -- Turns go with everything that hangs on them, but for their events, and leave tombstones for as long as their keys are
 -- remembered. Its caller has locked them in an earlier statement. What has not ended, or not long ago enough, stays.
--- With is_erasure the time does not count, and neither does what is dead or unknown.
-with due as materialized (
+-- With is_erasure the time does not count, and neither does what is dead or unknown; but then what tells somebody of a
+-- turn goes with it or before it.
+with ended as materialized (
     select
         t.id,
         t.queue,
@@ -66,6 +67,15 @@ with due as materialized (
     group by t.id
 ),
 
+due as materialized (
+    select * from ended
+    where
+        not :is_erasure
+        or not exists (
+            select from sink.turn as t where t.about = ended.id and t.id not in (select e.id from ended as e)
+        )
+),
+
 inbound as (
     delete from sink.inbound as i using due where i.turn = due.id
     returning i.id, i.turn
@@ -86,6 +96,31 @@ payload as (
     using due, sink.outbox as o
     where o.turn = due.id and p.message = o.id
     returning p.key
+),
+
+hold as (
+    delete from sink.hold as h using due where h.turn = due.id
+    returning h.turn
+),
+
+wait as (
+    delete from sink.wait as w using due where w.turn = due.id
+    returning w.turn
+),
+
+signal as (
+    delete from sink.signal as s using due where s.turn = due.id
+    returning s.turn
+),
+
+-- What is to follow is a turn of its own by now, and stays as long as that does.
+follow_up as (
+    delete from sink.follow_up as f using due where f.turn = due.id
+    returning f.turn
+),
+
+notice as (
+    delete from sink.notice as n using due where n.turn = due.id
 ),
 
 loopback as (
@@ -117,8 +152,17 @@ select
     (select count(*) from inbound) as inbound,
     (select count(*) from attempt) as attempts,
     (select count(*) from message) as messages,
+    (select count(*) from hold) as holds,
+    (select count(*) from wait) as waits,
+    (select count(*) from signal) as signals,
+    (select count(*) from follow_up) as follow_ups,
     (select count(*) from loopback) as loopback,
     (select count(*) from buried) as tombstones;
+
+-- name: drop_notices
+-- Nobody is told any more of turns that are about to go. Its caller holds them, so that no notice comes after; whoever
+-- is about to make a turn of one is waited for, and the next statement sees that turn.
+delete from sink.notice where turn = any(:turns);
 
 -- name: purge_events
 -- The events of turns that are gone: the audit lets nobody else take away anything.

@@ -35,7 +35,7 @@ moved as (
         releases = t.releases + item.releases
     from item
     where t.id = item.turn and t.token = item.token
-    returning t.id, t.queue, t.state, t.attempt, item.reason, item.ended, item.verb
+    returning t.id, t.queue, t.state, t.attempt, item.reason, item.ended, item.verb, item.turn_reason
 ),
 
 ended as (
@@ -49,6 +49,12 @@ ended as (
 noted as (
     insert into sink.event (turn, verb, from_state, to_state, attempt, reason)
     select id, verb, 'processing', state, attempt, reason from moved
+),
+
+-- Somebody is told of it, however the process ends that ended it.
+telling as (
+    insert into sink.notice (turn, queue, kind, reason, noted_at)
+    select id, queue, 'escalation', turn_reason, sink.now() from moved where state = 'failed'
 )
 
 select moved.id, moved.queue, moved.state, ended.usage

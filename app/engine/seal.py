@@ -1,28 +1,38 @@
 """Seal: end an attempt and record its whole outbound set, in one transaction or not at all.
 
-The same request with the same token gets the first answer again; another one learns the first hash.
+A set that is held waits for a person, and nothing of it leaves before. The same request with the same token gets the
+first answer again; another one learns the first hash.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from app.domain.ids import MESSAGE_PREFIX, IdFactory, format_id
+from app.domain.ids import IdFactory
 from app.domain.model import (
     AlreadySealed,
-    DraftMessage,
+    Hold,
     LeaseLost,
     NoSuchTurn,
     Sealed,
+    SealedFollowUp,
     SealedMessage,
     SealRequest,
 )
-from app.domain.seal import payload_hash, spell
+from app.domain.seal import spell
 from app.engine.fence import find_attempts, lease_lost
+from app.engine.follow_ups import (
+    SetOf,
+    accept_follow_ups,
+    find_follow_ups,
+    record_follow_ups,
+)
+from app.engine.hold import NewHold, add_holds
 from app.engine.lane import lock_lanes, promote
+from app.engine.message_set import DeliveryLane, add_messages
+from app.engine.sealed import Before, answer_again, sealed_before
+from app.engine.sealing import Sealing, new_messages, sealing_of
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -34,26 +44,11 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
+# How long the key of a follow-up is remembered, unless it is told otherwise: thirty days.
+KEY_SECONDS: Final = 2_592_000.0
+
 Outcome = Sealed | AlreadySealed | LeaseLost | NoSuchTurn
 _Pair = tuple[UUID, UUID]
-_Lane = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A message with its place. `behind` is its predecessor, where the same call adds both: in its lane, or in its set
-    where order is strict.
-    """
-
-    id: UUID
-    turn: UUID
-    seal: int
-    position: int
-    queue: str
-    place: int | None
-    behind: UUID | None
-    strict: bool
-    draft: DraftMessage
 
 
 async def seal(
@@ -61,6 +56,7 @@ async def seal(
     requests: Sequence[SealRequest],
     *,
     ids: IdFactory,
+    key_seconds: float = KEY_SECONDS,
     lock_wait_ms: int | None = None,
 ) -> list[Outcome]:
     """Seal each turn whose token holds; one outcome each, in order.
@@ -76,12 +72,13 @@ async def seal(
     async def work(connection: "Link") -> dict[int, Outcome]:
         found = await find_attempts(connection, list(first))
         open_ = [n for pair, n in first.items() if pair in found and _may_hold(found[pair])]
-        sealed = await _seal(connection, [requests[n] for n in open_], found, ids) if open_ else {}
+        sealings = [sealing_of(requests[n], found[pairs[n]]) for n in open_]
+        sealed = await _seal(connection, sealings, ids, key_seconds) if sealings else {}
         rest = [pair for pair, n in first.items() if pair not in sealed]
         if open_ and rest:
             # The token was dropped between looking and locking: look again at what it was dropped for.
             found |= await find_attempts(connection, rest)
-        before = await _sealed_before(connection, [found[pair] for pair in rest if pair in found])
+        before = await sealed_before(connection, [found[pair] for pair in rest if pair in found])
         return {
             n: sealed[pair] if pair in sealed else _answer(requests[n], found.get(pair), before)
             for pair, n in first.items()
@@ -92,23 +89,9 @@ async def seal(
     later = [n for n in range(len(requests)) if n not in outcomes]
     if later:
         rest = [requests[n] for n in later]
-        again = await seal(pool, rest, ids=ids, lock_wait_ms=lock_wait_ms)
+        again = await seal(pool, rest, ids=ids, key_seconds=key_seconds, lock_wait_ms=lock_wait_ms)
         outcomes |= dict(zip(later, again, strict=True))
     return [outcomes[n] for n in range(len(requests))]
-
-
-async def find_seal(pool: "Pool", request: SealRequest) -> Sealed | AlreadySealed | None:
-    """What this token has sealed before, as `seal` would answer it; None if it has sealed nothing."""
-    pair = (request.turn, request.token)
-
-    async def work(connection: "Link") -> Sealed | AlreadySealed | None:
-        found = await find_attempts(connection, [pair])
-        if pair not in found or found[pair]["ended"] != "sealed":
-            return None
-        before = await _sealed_before(connection, [found[pair]])
-        return _sealed_answer(request, found[pair], before)
-
-    return await transact(pool, work, explicit=False)
 
 
 def _may_hold(row: "Record") -> bool:
@@ -116,175 +99,122 @@ def _may_hold(row: "Record") -> bool:
 
 
 async def _seal(
-    connection: "Link",
-    requests: Sequence[SealRequest],
-    found: "dict[_Pair, Record]",
-    ids: IdFactory,
+    connection: "Link", sealings: Sequence[Sealing], ids: IdFactory, key_seconds: float
 ) -> dict[_Pair, Outcome]:
-    rows = [found[request.turn, request.token] for request in requests]
-    if any(row["conversation"] is not None for row in rows):
-        await lock_lanes(connection, [row["turn"] for row in rows])
-    hashes = [
-        payload_hash(
-            turn=request.turn,
-            attempt=row["attempt"],
-            order=request.order,
-            messages=[message.hash for message in request.messages],
+    if any(one.attempt["conversation"] is not None for one in sealings):
+        await lock_lanes(connection, [one.request.turn for one in sealings])
+    moved, tails = await _move_turns(connection, sealings)
+    held = [one for one in sealings if one.request.turn in moved]
+    # A waiting turn is locked only by who holds its lane, so promoting behind a delivery lane breaks no order.
+    # One whose token was dropped meanwhile still holds its lane.
+    await promote(connection, [one.request.turn for one in held if one.leaves_lane])
+    messages = new_messages(held, moved, tails, ids)
+    if messages:
+        await add_messages(connection, messages, verb="seal")
+    holds = await _hold(connection, held, moved)
+    later = await _follow_up(connection, held, moved, ids, key_seconds)
+    of_turn: dict[UUID, list[SealedMessage]] = defaultdict(list)
+    for message in messages:
+        standing = message.placed.standing
+        sealed = SealedMessage(standing.id, message.key, message.state)
+        of_turn[standing.turn].append(sealed)
+    return {
+        (one.request.turn, one.request.token): Sealed(
+            moved[one.request.turn]["state"],
+            spell(one.digest),
+            of_turn[one.request.turn],
+            repeated=False,
+            follow_ups=later.get((one.request.turn, moved[one.request.turn]["seal"]), ()),
+            hold=holds.get(one.request.turn),
+            seal=moved[one.request.turn]["seal"],
+            held_seconds=one.attempt["held_seconds"],
+            age_seconds=one.attempt["age_seconds"],
         )
-        for request, row in zip(requests, rows, strict=True)
-    ]
-    in_lanes = [
-        (request.turn, message.conversation, message.destination)
-        for request in requests
-        for message in request.messages
+        for one in held
+    }
+
+
+async def _move_turns(
+    connection: "Link", sealings: Sequence[Sealing]
+) -> "tuple[dict[UUID, Record], dict[DeliveryLane, int]]":
+    """Move the turns whose tokens hold, and make room for their messages: the turns, and the last places before."""
+    requests = [one.request for one in sealings]
+    entering = [
+        (one.request.turn, message.conversation, message.destination)
+        for one in sealings
+        if not one.is_held
+        for message in one.request.messages
         if message.conversation is not None
     ]
-    result = await SQL["seal_turns"].rows(
+    rows = await SQL["seal_turns"].rows(
         connection,
         turns=[request.turn for request in requests],
         tokens=[request.token for request in requests],
         request_hashes=[request.request_hash for request in requests],
-        payload_hashes=hashes,
-        empty=[not request.messages for request in requests],
-        lane_turns=[turn for turn, _, _ in in_lanes],
-        lane_conversations=[conversation for _, conversation, _ in in_lanes],
-        lane_destinations=[destination for _, _, destination in in_lanes],
+        payload_hashes=[one.digest for one in sealings],
+        states=[one.state for one in sealings],
+        deadlines=[
+            one.request.hold.deadline_seconds if one.is_held and one.request.hold else None
+            for one in sealings
+        ],
+        lane_turns=[turn for turn, _, _ in entering],
+        lane_conversations=[conversation for _, conversation, _ in entering],
+        lane_destinations=[destination for _, _, destination in entering],
     )
-    moved = {row["id"]: row for row in result if row["id"] is not None}
+    moved = {row["id"]: row for row in rows if row["id"] is not None}
     tails = {
         (row["queue"], row["conversation"], row["destination"]): row["tail"]
-        for row in result
+        for row in rows
         if row["id"] is None
     }
-    held = [
-        (request, digest)
-        for request, digest in zip(requests, hashes, strict=True)
-        if request.turn in moved
-    ]
-    # A waiting turn is locked only by who holds its lane, so promoting behind a delivery lane breaks no order.
-    # One whose token was dropped meanwhile still holds its lane.
-    await promote(
-        connection,
-        [row["turn"] for row in rows if row["conversation"] is not None and row["turn"] in moved],
-    )
-    messages = _placed([request for request, _ in held], moved, tails, ids)
-    if messages:
-        await _add(connection, messages)
-    of_turn: dict[UUID, list[SealedMessage]] = defaultdict(list)
-    for message in messages:
-        of_turn[message.turn].append(SealedMessage(message.id, _key(message.id), "pending"))
-    return {
-        (request.turn, request.token): Sealed(
-            moved[request.turn]["state"],
-            spell(digest),
-            of_turn[request.turn],
-            repeated=False,
-            held_seconds=found[request.turn, request.token]["held_seconds"],
-            age_seconds=found[request.turn, request.token]["age_seconds"],
+    return moved, tails
+
+
+async def _hold(
+    connection: "Link", sealings: Sequence[Sealing], moved: "dict[UUID, Record]"
+) -> dict[UUID, Hold]:
+    holds = [
+        NewHold(
+            one.request.turn,
+            moved[one.request.turn]["seal"],
+            one.attempt["attempt"],
+            one.digest,
+            one.request.order == "strict",
+            one.request.hold,
         )
-        for request, digest in held
-    }
+        for one in sealings
+        if one.is_held and one.request.hold is not None
+    ]
+    return await add_holds(connection, holds) if holds else {}
 
 
-def _placed(
-    requests: Sequence[SealRequest],
+async def _follow_up(
+    connection: "Link",
+    sealings: Sequence[Sealing],
     moved: "dict[UUID, Record]",
-    tails: dict[_Lane, int],
     ids: IdFactory,
-) -> list[_Message]:
-    """Number the messages: their positions in the set, their places in the delivery lanes.
-
-    Without a conversation the set is the lane.
-    """
-    placed: list[_Message] = []
-    last: dict[tuple[object, str | None, str], UUID] = {}
-    for request in requests:
-        row = moved[request.turn]
-        strict = request.order == "strict"
-        before: UUID | None = None
-        for position, draft in enumerate(request.messages):
-            place = None
-            if draft.conversation is not None:
-                lane = (row["queue"], draft.conversation, draft.destination)
-                place = tails[lane] = tails[lane] + 1
-            scope = request.turn if draft.conversation is None else row["queue"]
-            after = (scope, draft.conversation, draft.destination)
-            id_ = ids.new()
-            placed.append(
-                _Message(
-                    id_,
-                    request.turn,
-                    row["seal"],
-                    position,
-                    row["queue"],
-                    place,
-                    before or last.get(after),
-                    strict,
-                    draft,
-                )
-            )
-            last[after] = id_
-            before = id_ if strict else None
-    return placed
-
-
-async def _add(connection: "Link", messages: Sequence[_Message]) -> None:
-    drafts = [message.draft for message in messages]
-    await SQL["add_messages"].run(
-        connection,
-        messages=[message.id for message in messages],
-        turns=[message.turn for message in messages],
-        seals=[message.seal for message in messages],
-        positions=[message.position for message in messages],
-        queues=[message.queue for message in messages],
-        conversations=[draft.conversation for draft in drafts],
-        destinations=[draft.destination for draft in drafts],
-        places=[message.place for message in messages],
-        behind=[message.behind for message in messages],
-        strict=[message.strict for message in messages],
-        delays=[draft.delay_seconds for draft in drafts],
-        keys=[_key(message.id) for message in messages],
-        recipients=[draft.recipient for draft in drafts],
-        headers=[json.dumps(dict(draft.headers)) for draft in drafts],
-        content_types=[draft.content_type for draft in drafts],
-        bodies=[draft.body for draft in drafts],
-        hashes=[draft.hash for draft in drafts],
-        addresses=[draft.address for draft in drafts],
-        replies_of=[draft.reply_of for draft in drafts],
-        expiries=[draft.expires_at for draft in drafts],
-        paces=[draft.pace_seconds for draft in drafts],
+    key_seconds: float,
+) -> dict[SetOf, list[SealedFollowUp]]:
+    """Record what is asked for later; where nothing is held it comes to be at once."""
+    asked = [
+        (one, (one.request.turn, moved[one.request.turn]["seal"]))
+        for one in sealings
+        if one.request.follow_ups
+    ]
+    if not asked:
+        return {}
+    await record_follow_ups(
+        connection, [(set_of, one.request.follow_ups) for one, set_of in asked], ids=ids
     )
+    free = [set_of for one, set_of in asked if not one.is_held]
+    if free:
+        await accept_follow_ups(connection, free, key_seconds=key_seconds)
+    return await find_follow_ups(connection, [set_of for _, set_of in asked])
 
 
-def _key(message: UUID) -> str:
-    """A message's idempotency key is its own id: it needs no other, and can never change."""
-    return format_id(MESSAGE_PREFIX, message)
-
-
-async def _sealed_before(
-    connection: "Link", rows: "Sequence[Record]"
-) -> dict[UUID, list[SealedMessage]]:
-    turns = [row["turn"] for row in rows if row["ended"] == "sealed"]
-    messages: dict[UUID, list[SealedMessage]] = defaultdict(list)
-    for row in await SQL["find_sealed"].rows(connection, turns=turns) if turns else ():
-        messages[row["turn"]].append(SealedMessage(row["id"], row["key"], row["state"]))
-    return messages
-
-
-def _answer(
-    request: SealRequest, row: "Record | None", before: dict[UUID, list[SealedMessage]]
-) -> Outcome:
+def _answer(request: SealRequest, row: "Record | None", before: Before) -> Outcome:
     if row is None:
         return NoSuchTurn()
     if row["ended"] != "sealed":
         return lease_lost(row)
-    return _sealed_answer(request, row, before)
-
-
-def _sealed_answer(
-    request: SealRequest, row: "Record", before: dict[UUID, list[SealedMessage]]
-) -> Sealed | AlreadySealed:
-    digest = spell(row["payload_hash"])
-    if row["request_hash"] != request.request_hash:
-        return AlreadySealed(digest)
-    return Sealed(row["state"], digest, before[request.turn], repeated=True)
+    return answer_again(request, row, before)

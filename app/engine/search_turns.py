@@ -1,8 +1,8 @@
 """Search for turns, newest first: every page is bounded work, whatever is asked and however much is finished.
 
-By key and by conversation through their indexes. By state through the index of the state, where it is in the order of
-ids, and through all of its turns, where those are few enough to be sorted. Else through the ids: a bounded walk, which
-may end before it has found as many as were asked for.
+By key, by root, by what they are about and by conversation through their indexes. By state through the index of the
+state, where it is in the order of ids, and through all of its turns, where those are few enough to be sorted. Else
+through the ids: a bounded walk, which may end before it has found as many as were asked for.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from app.engine.inspect import TurnView, turn_views
 from app.engine.pages import GATHER_MAX, LATEST, WALK_MAX, Page, page_of
+from app.engine.standing import TurnView, turn_views
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 SQL = load(__file__)
 
 # States with an index in the order of ids, and states whose turns somebody works off in another order.
-KEPT: Final = frozenset({"sealed", "failed", "undelivered", "cancelled"})
+KEPT: Final = frozenset(
+    {"sealed", "failed", "undelivered", "cancelled", "parked", "held", "escalated"}
+)
+# How many of those that belong together one page looks at.
+RELATED_MAX: Final = 1000
 LIVE: Final = frozenset({"queued", "waiting", "scheduled", "processing"})
 
 
@@ -36,6 +40,8 @@ class TurnFilter:
     states: frozenset[str] | None = None
     conversation: str | None = None
     key: str | None = None
+    root: UUID | None = None
+    about: UUID | None = None
 
     @property
     def states_list(self) -> list[str] | None:
@@ -89,7 +95,19 @@ async def _find(
             **common,
             key=wanted.key,
             conversation=wanted.conversation,
+            root=wanted.root,
+            about=wanted.about,
             rows_max=rows_max,
+        )
+    elif wanted.root is not None or wanted.about is not None:
+        rows = await SQL["related_turns"].rows(
+            connection,
+            **common,
+            conversation=wanted.conversation,
+            root=wanted.root,
+            about=wanted.about,
+            rows_max=rows_max,
+            walk_max=min(walk_max, RELATED_MAX),
         )
     elif wanted.conversation is not None:
         rows = await SQL["conversation_turns"].rows(

@@ -16,9 +16,48 @@ where
     t.id < :before
     and (:queues::text[] is null or t.queue = any(:queues))
     and (:conversation::text is null or t.conversation = :conversation)
+    and (:root::uuid is null or t.root = :root)
+    and (:about::uuid is null or t.about = :about)
     and (:states::text[] is null or t.state = any(:states))
 order by t.id desc
 limit :rows_max;
+
+-- name: related_turns
+-- The turns that a chain of follow-ups has begotten, or that tell of one. Without an id: where the walk was cut.
+with walked as materialized (
+    select near.id, near.queue, near.conversation, near.state, near.about
+    from (
+        (
+            select t.id, t.queue, t.conversation, t.state, t.about from sink.turn as t
+            where t.root is not null and t.root = :root and t.id < :before
+            order by t.id desc
+            limit 1000
+        )
+        union all
+        (
+            select t.id, t.queue, t.conversation, t.state, t.about from sink.turn as t
+            where t.about is not null and t.about = :about and :root::uuid is null and t.id < :before
+            order by t.id desc
+            limit 1000
+        )
+    ) as near
+    order by near.id desc
+    limit :walk_max
+)
+
+(
+    select walked.id as place, walked.id
+    from walked
+    where
+        (:queues::text[] is null or queue = any(:queues))
+        and (:conversation::text is null or conversation = :conversation)
+        and (:about::uuid is null or about = :about)
+        and (:states::text[] is null or state = any(:states))
+    order by walked.id desc
+    limit :rows_max
+)
+union all
+(select walked.id, null from walked order by walked.id desc limit 1 offset :walk_max - 1);
 
 -- name: conversation_turns
 -- The turns of a conversation by their first inbound, which never move. Without an id: where the walk was cut.
@@ -64,8 +103,17 @@ union all
 -- name: kept_turns
 -- Turns in states that have an index in the order of their ids, queue by queue: at most 256.
 with recursive shelf (state, queue) as (
-    select s.state, case s.state
-        when 'sealed' then (select t.queue from sink.turn as t where t.state = 'sealed' order by t.queue limit 1)
+    select s.state, case
+        when s.state = 'sealed' then (
+            select t.queue from sink.turn as t
+            where t.state = 'sealed'
+            order by t.queue limit 1
+        )
+        when s.state in ('parked', 'held', 'escalated') then (
+            select t.queue from sink.turn as t
+            where t.state = s.state and t.state in ('parked', 'held', 'escalated')
+            order by t.queue limit 1
+        )
         else (
             select t.queue from sink.turn as t
             where t.state = s.state and t.state in ('failed', 'undelivered', 'cancelled')
@@ -74,10 +122,17 @@ with recursive shelf (state, queue) as (
     end
     from unnest(:states::text[]) as s (state)
     union all
-    select shelf.state, case shelf.state
-        when 'sealed' then (
+    select shelf.state, case
+        when shelf.state = 'sealed' then (
             select t.queue from sink.turn as t
             where t.state = 'sealed' and t.queue > shelf.queue
+            order by t.queue limit 1
+        )
+        when shelf.state in ('parked', 'held', 'escalated') then (
+            select t.queue from sink.turn as t
+            where
+                t.state = shelf.state and t.state in ('parked', 'held', 'escalated')
+                and t.queue > shelf.queue
             order by t.queue limit 1
         )
         else (
@@ -100,7 +155,7 @@ cross join lateral (
         from (
             select t.id from sink.turn as t
             where
-                shelf.state <> 'sealed' and t.state = shelf.state
+                shelf.state in ('failed', 'undelivered', 'cancelled') and t.state = shelf.state
                 and t.state in ('failed', 'undelivered', 'cancelled')
                 and t.queue = shelf.queue and t.id < :before
             order by t.id desc
@@ -119,6 +174,21 @@ cross join lateral (
             limit 256
         ) as moving
         order by moving.id desc
+        limit :rows_max
+    )
+    union all
+    (
+        select asking.id
+        from (
+            select t.id from sink.turn as t
+            where
+                shelf.state in ('parked', 'held', 'escalated') and t.state = shelf.state
+                and t.state in ('parked', 'held', 'escalated')
+                and t.queue = shelf.queue and t.id < :before
+            order by t.id desc
+            limit 256
+        ) as asking
+        order by asking.id desc
         limit :rows_max
     )
 ) as near

@@ -83,7 +83,7 @@ async def find_prepared(pool: "Pool", *, seconds: float) -> list[Prepared]:
 
 async def find_slots(pool: "Pool") -> list[Slot]:
     """Up to twenty replication slots, the one that holds most first."""
-    return [Slot(**dict(row)) for row in await _rows(pool, SQL["find_slots"])]
+    return [Slot(**dict(row)) for row in await _rows(pool, SQL["show_slots"])]
 
 
 async def find_connections(pool: "Pool") -> Connections:

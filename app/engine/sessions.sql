@@ -26,7 +26,7 @@ where clock_timestamp() - prepared > make_interval(secs => :seconds)
 order by prepared
 limit 10;
 
--- name: find_slots
+-- name: show_slots
 -- Replication slots, and how much of the log each holds.
 select
     slot_name::text as name,

@@ -55,7 +55,7 @@ settled as (
     where
         o.id = held.id and o.attempt_id = held.attempt_id and item.message = o.id and item.attempt_id = held.attempt_id
     returning
-        o.id, o.turn, o.destination, o.state, o.attempts,
+        o.id, o.turn, o.queue, o.destination, o.state, o.attempts,
         item.attempt_id, item.reason, item.status, item.excerpt, item.receipt
 ),
 
@@ -65,6 +65,16 @@ noted as (
         turn, id, :verb, 'sending', state, attempts, attempt_id, reason,
         nullif(jsonb_strip_nulls(jsonb_build_object('status', status, 'answer', excerpt, 'receipt', receipt)), '{}')
     from settled
+),
+
+-- Somebody is told of what a person must decide, and never of what itself was to tell somebody.
+telling as (
+    insert into sink.notice (turn, message, queue, kind, reason, noted_at)
+    select s.turn, s.id, s.queue, 'escalation', s.reason, sink.now()
+    from settled as s
+    where
+        s.state in ('dead', 'unknown')
+        and (select t.about from sink.turn as t where t.id = s.turn) is null
 )
 
 select id, turn, destination, state, attempt_id from settled;

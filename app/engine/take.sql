@@ -234,12 +234,19 @@ ended as (
     set state = case when o.may_have_arrived then 'unknown' else 'dead' end, reason = spoiled.reason, blocked_by = null
     from spoiled
     where o.id = spoiled.id and o.state = 'pending'
-    returning o.id, o.turn, o.state, o.reason
+    returning o.id, o.turn, o.queue, o.state, o.reason
 ),
 
 noted as (
     insert into sink.event (turn, message, verb, from_state, to_state, reason)
     select turn, id, 'take', 'pending', state, reason from ended
+),
+
+telling as (
+    insert into sink.notice (turn, message, queue, kind, reason, noted_at)
+    select e.turn, e.id, e.queue, 'escalation', e.reason, sink.now()
+    from ended as e
+    where (select t.about from sink.turn as t where t.id = e.turn) is null
 )
 
 select id, turn, state from ended;

@@ -29,12 +29,17 @@ failed as (
     set state = 'failed', reason = 'too_old'
     from old
     where t.id = old.id and t.state = 'queued'
-    returning t.id
+    returning t.id, t.queue
 ),
 
 noted as (
     insert into sink.event (turn, verb, from_state, to_state, reason)
     select id, 'claim', 'queued', 'failed', 'too_old' from failed
+),
+
+telling as (
+    insert into sink.notice (turn, queue, kind, reason, noted_at)
+    select id, queue, 'escalation', 'too_old', sink.now() from failed
 )
 
 select id from failed;

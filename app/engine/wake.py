@@ -27,6 +27,8 @@ SQL = load(__file__)
 
 CHANNEL = "sinksweep"
 OUTBOX = "outbox"
+# What the sweep sees to at once: who is to be told, and what follows.
+SWEEP = "sweep"
 EVERYBODY = "*"
 _PAYLOAD_BYTES_MAX = 7900
 _UNTOLD_MAX = 1000

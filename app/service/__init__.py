@@ -16,7 +16,7 @@ from enum import StrEnum
 import uvicorn
 
 from app.core import Core
-from app.engine.wake import OUTBOX
+from app.engine.wake import OUTBOX, SWEEP
 from app.service.listening import PortTaken, allow_files, bind, build_server, url_of
 from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
@@ -27,7 +27,7 @@ from app.workers.purger import Purger
 from app.workers.resender import Resender
 from app.workers.scheduler import LOOK_SECONDS as SCHEDULE_SECONDS
 from app.workers.scheduler import Scheduler
-from app.workers.sweeper import Sweeper
+from app.workers.sweeper import GATHER_SECONDS, Sweeper
 
 __all__ = [
     "PortTaken",
@@ -140,21 +140,22 @@ async def _fetching(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[No
 @contextlib.asynccontextmanager
 async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    loop = Loop(
-        "sweep", Sweeper(_through_the_reserve(core)).tick, core.settings.sweep.interval_seconds
-    )
-    running.create_task(run_loop(loop, core=core, stop=stop))
-    # Nobody waits for it: it has no part in the reserve.
-    purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
-    running.create_task(run_loop(purge, core=core, stop=stop))
-    scheduler = Scheduler(_through_the_reserve(core))
-    if scheduler.needed:
-        clock = Loop("schedule", scheduler.tick, SCHEDULE_SECONDS)
-        running.create_task(run_loop(clock, core=core, stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
+    sweeper = Sweeper(_through_the_reserve(core))
+    with core.wakes.waiting(SWEEP) as woken:
+        interval = core.settings.sweep.interval_seconds
+        loop = Loop("sweep", sweeper.tick, interval, woken, GATHER_SECONDS)
+        running.create_task(run_loop(loop, core=core, stop=stop))
+        # Nobody waits for it: it has no part in the reserve.
+        purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
+        running.create_task(run_loop(purge, core=core, stop=stop))
+        scheduler = Scheduler(_through_the_reserve(core))
+        if scheduler.needed:
+            clock = Loop("schedule", scheduler.tick, SCHEDULE_SECONDS)
+            running.create_task(run_loop(clock, core=core, stop=stop))
+        try:
+            yield
+        finally:
+            stop.set()
 
 
 @contextlib.asynccontextmanager

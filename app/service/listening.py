@@ -10,6 +10,7 @@ import uvicorn
 
 from app.api.application import build_application
 from app.api.protocol import protocol_with
+from app.console import PAGES
 from app.core import Core
 from app.domain.errors import SinksweepError
 
@@ -61,7 +62,7 @@ def url_of(listener: socket.socket) -> str:
 def build_server(core: Core, *, api: bool, running: asyncio.TaskGroup) -> uvicorn.Server:
     """The server of a process: with the API, or with health and metrics alone."""
     configuration = uvicorn.Config(
-        build_application(core, tasks=running, api=api),
+        build_application(core, tasks=running, api=api, pages=PAGES),
         http=protocol_with(
             header_seconds_max=core.settings.limits.header_seconds_max,
             answer_seconds_max=core.settings.limits.answer_seconds_max,

@@ -32,6 +32,7 @@ from app.settings.shape import (
     Settings,
     Sweep,
 )
+from app.settings.silence import has_holds, silences
 from app.settings.sources import read_layers, resolve_secret
 
 __all__ = [
@@ -53,9 +54,11 @@ __all__ = [
     "Sweep",
     "dotted",
     "explain",
+    "has_holds",
     "load_settings",
     "resolve_secret",
     "show_settings",
+    "silences",
     "unknown_name",
 ]
 

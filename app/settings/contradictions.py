@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.settings.faults import Fault, dotted, unknown_name
 from app.settings.incoming import Source
-from app.settings.shape import Database, Destination, Queue, Settings
+from app.settings.shape import Database, Destination, Limits, Queue, Settings
 
 
 def contradictions(settings: Settings) -> Iterator[Fault]:
@@ -79,10 +79,43 @@ def _of_queue(at: str, queue: Queue, settings: Settings) -> Iterator[Fault]:
     if queue.rate_burst is not None and queue.rate_per_second is None:
         detail = "bounds rate_per_second, which is not given"
         yield Fault(f"{at}.rate_burst", "contradiction", detail)
-    for destination in queue.destinations or ():
-        if destination not in settings.destinations:
-            path = f"{at}.destinations.{dotted([destination])}"
-            yield unknown_name(path, name=destination, known=settings.destinations)
+    yield from _of_waits(at, queue, settings.limits)
+    yield from _of_names(at, queue, settings)
+
+
+def _of_waits(at: str, queue: Queue, limits: Limits) -> Iterator[Fault]:
+    yield from _compare(
+        f"{at}.hold_deadline_seconds",
+        queue.hold_deadline_seconds,
+        limits.hold_seconds_max,
+        other="limits.hold_seconds_max",
+    )
+    yield from _compare(
+        f"{at}.park_seconds",
+        queue.park_seconds,
+        limits.park_seconds_max,
+        other="limits.park_seconds_max",
+    )
+    yield from _compare(
+        f"{at}.reminder_seconds",
+        queue.reminder_seconds,
+        queue.reminder_seconds_max,
+        other="reminder_seconds_max",
+    )
+
+
+def _of_names(at: str, queue: Queue, settings: Settings) -> Iterator[Fault]:
+    """A name that nobody knows would be found out when it is needed most."""
+    for key, names, known in (
+        ("destinations", queue.destinations or (), settings.destinations),
+        ("follow_up_queues", queue.follow_up_queues or (), settings.queues),
+    ):
+        for name in names:
+            if name not in known:
+                yield unknown_name(f"{at}.{key}.{dotted([name])}", name=name, known=known)
+    for key, told in (("escalate_to", queue.escalate_to), ("approvers", queue.approvers)):
+        if told is not None and told not in settings.destinations:
+            yield unknown_name(f"{at}.{key}", name=told, known=settings.destinations)
 
 
 def _of_backoff(at: str, policy: Queue | Destination) -> Iterator[Fault]:

@@ -61,6 +61,11 @@ class Limits(Section):
     answer_bytes_max: Annotated[Count, Field(ge=1024, le=1 << 28)] = 8 << 20
     lease_seconds_max: Annotated[Count, Field(ge=1, le=86_400)] = 3600
     releases_max: Annotated[Count, Field(ge=0, le=1000)] = 20
+    follow_ups_max: Annotated[Count, Field(ge=0, le=1000)] = 20
+    depth_max: Annotated[Count, Field(ge=0, le=1000)] = 20
+    hold_seconds_max: Annotated[Count, Field(ge=1, le=315_360_000)] = 31_536_000
+    park_seconds_max: Annotated[Count, Field(ge=1, le=315_360_000)] = 31_536_000
+    parks_max: Annotated[Count, Field(ge=0, le=10_000)] = 100
     wait_seconds_max: Annotated[Seconds, Field(ge=0, le=300)] = 30.0
     state_wait_seconds_max: Annotated[Seconds, Field(ge=0, le=300)] = 60.0
 
@@ -121,23 +126,18 @@ class Network(Section):
     allow: Networks = ()
 
 
+OnDeadline = Literal["escalate", "cancel", "send"]
+
+
 class Queue(Section):
-    """The policy of one queue. Without `destinations` it may use every one."""
+    """The policy of one queue. Without `destinations` it may use every one, without `follow_up_queues` itself."""
 
     not_built: ClassVar[frozenset[str]] = frozenset(
         {
-            "approvers",
             "budget",
-            "escalate_to",
-            "follow_up_queues",
-            "hold",
-            "hold_deadline_seconds",
-            "hold_keeps_lane",
-            "on_deadline",
             "on_version_change",
             "push_secrets",
             "push_url",
-            "revisions_max",
         }
     )
     attempts_max: Annotated[Count, Field(ge=1, le=1000)] = 5
@@ -148,6 +148,17 @@ class Queue(Section):
     conversations: Literal["own", "any"] = "own"
     coalesce_quiet_seconds: Annotated[Seconds | None, Field(ge=0.01, le=3600)] = None
     coalesce_seconds_max: Annotated[Seconds | None, Field(ge=0.01, le=86_400)] = None
+    follow_up_queues: tuple[Name, ...] | None = None
+    escalate_to: Name | None = None
+    approvers: Name | None = None
+    hold: Literal["always"] | None = None
+    hold_deadline_seconds: Annotated[Count, Field(ge=1, le=315_360_000)] = 86_400
+    hold_keeps_lane: bool = True
+    on_deadline: OnDeadline = "escalate"
+    reminder_seconds: Annotated[Count, Field(ge=1, le=31_536_000)] = 3600
+    reminder_seconds_max: Annotated[Count, Field(ge=1, le=31_536_000)] = 86_400
+    revisions_max: Annotated[Count, Field(ge=0, le=1000)] = 5
+    park_seconds: Annotated[Count, Field(ge=1, le=315_360_000)] = 86_400
     input_age_max_seconds: Annotated[Seconds | None, Field(ge=1, le=31_536_000)] = None
     length_max: Annotated[Count | None, Field(ge=1, le=1_000_000)] = None
     rate_per_second: Annotated[Seconds | None, Field(ge=0.01, le=1_000_000)] = None
@@ -185,6 +196,7 @@ class Destination(Section):
     backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
     backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 3600.0
     on_unknown: Literal["retry", "lookup", "hold"] = "retry"
+    hold: Literal["always"] | None = None
     headers_allow: tuple[HeaderName, ...] = ()
     to_allow: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
     options: Options = Field(default={}, validate_default=True)

@@ -24,12 +24,13 @@ PAUSE_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A named tick. A tick returns the seconds to rest; `woken` cuts a rest short."""
+    """A named tick. A tick returns the seconds to rest; `woken` cuts a rest short, to no less than `gather_seconds`."""
 
     name: str
     tick: Callable[[], Awaitable[float]]
     rest_seconds_max: float
     woken: asyncio.Event | None = None
+    gather_seconds: float = 0.0
 
 
 async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
@@ -57,7 +58,11 @@ async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
             core.metrics.pass_seconds.labels(loop.name).observe(time.monotonic() - began)
             core.passes[loop.name] = (time.monotonic(), stale_seconds)
             woken = loop.woken or asyncio.Event()
-        await rest_until(woken, stop, seconds=_spread(rest, core.jitter))
+        rest = _spread(rest, core.jitter)
+        gather = min(loop.gather_seconds, rest)
+        if gather > 0:
+            await rest_until(asyncio.Event(), stop, seconds=gather)
+        await rest_until(woken, stop, seconds=rest - gather)
 
 
 async def rest_until(woken: asyncio.Event, stop: asyncio.Event, *, seconds: float) -> None:

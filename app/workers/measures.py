@@ -5,11 +5,23 @@ from collections.abc import Iterable
 from app.core import Core
 from app.domain.lifecycle import TurnState
 from app.domain.model import Settled
+from app.engine.asking import open_holds, waiting_notices
 from app.engine.inspect import oldest_pending_seconds, oldest_queued_seconds
 from app.engine.overview import destination_load, oldest_turn_seconds, queue_load
 
 # The states whose age is since their input came. What is queued ages by when it was due, and what is scheduled not.
-AGED = ("waiting", "processing", "sealed", "failed", "undelivered")
+AGED = (
+    "waiting",
+    "processing",
+    "parked",
+    "held",
+    "escalated",
+    "sealed",
+    "failed",
+    "undelivered",
+)
+# Those that wait for a decision: their age is that of their hold.
+HOLDS = ("held", "escalated")
 
 
 def note_turns(core: Core, settled: Iterable[Settled]) -> None:
@@ -18,10 +30,10 @@ def note_turns(core: Core, settled: Iterable[Settled]) -> None:
     for move in moves.values():
         queue = core.queue_label(move.queue)
         core.metrics.settled.labels(queue, move.state).inc()
-        if move.state == TurnState.REPLIED:
+        # Who tells of another was no input, and no agent sealed it.
+        if move.state == TurnState.REPLIED and move.sealed_seconds is not None:
             core.metrics.accept_to_replied_seconds.labels(queue).observe(move.age_seconds)
-            if move.sealed_seconds is not None:
-                core.metrics.seal_to_replied_seconds.labels(queue).observe(move.sealed_seconds)
+            core.metrics.seal_to_replied_seconds.labels(queue).observe(move.sealed_seconds)
 
 
 async def measure_work(core: Core) -> None:
@@ -40,3 +52,16 @@ async def measure_work(core: Core) -> None:
         metrics.oldest_pending_seconds.labels(name).set(pending.get(name, 0.0))
         for state, count in load.items():
             metrics.messages.labels(name, state).set(count)
+    await _measure_people(core)
+
+
+async def _measure_people(core: Core) -> None:
+    """How long people have been waited for, and how long they have been waiting to be told."""
+    metrics = core.metrics
+    ages = {(one.queue, one.state): one.oldest_seconds for one in await open_holds(core.pool)}
+    for queue in core.settings.queues:
+        for state in HOLDS:
+            metrics.oldest_hold_seconds.labels(queue, state).set(ages.get((queue, state), 0.0))
+    waiting = await waiting_notices(core.pool)
+    oldest = max((one.oldest_seconds for one in waiting), default=0.0)
+    metrics.oldest_notice_seconds.set(oldest)

@@ -5,28 +5,34 @@ one that fails keeps no other from running.
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from app.core import Core
+from app.core import Core, retention_windows
 from app.domain.errors import NotReady
+from app.engine.chores import find_chores
 from app.engine.claim_request import forget_requests
 from app.engine.due import due, due_after_pause
-from app.engine.inspect import find_chores
+from app.engine.expire_holds import expire_holds
 from app.engine.pause import find_pauses
 from app.engine.sweep import Swept, sweep_messages, sweep_turns
 from app.engine.transaction import Busy
-from app.engine.wake import OUTBOX, queue_topic
+from app.engine.wake import OUTBOX, SWEEP, queue_topic
+from app.engine.wake_parked import wake_parked
 from app.telemetry import count_wasted
 from app.workers.breakers import measure_breakers, recount_destinations
 from app.workers.measures import measure_work
+from app.workers.notices import Notices
 from app.workers.operations import work_on_operations
 
 log = logging.getLogger(__name__)
 
 BATCHES_MAX = 20
-GAUGES_EVERY_PASSES = 5
+GAUGES_EVERY_INTERVALS = 5
 RECOUNT_SECONDS = 60.0
+# However often a sweep is woken, it rests so long between two passes.
+GATHER_SECONDS = 0.05
 
 
 class Sweeper:
@@ -34,7 +40,9 @@ class Sweeper:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._passes = 0
+        self._notices = Notices(core)
+        # When it is time again for what nothing tells of: passes that were woken come as often as they are.
+        self._measure_at = self._recount_at = 0.0
 
     async def tick(self) -> float:
         """Do the chores there are; raises the first that failed as a whole, after all were tried.
@@ -47,11 +55,15 @@ class Sweeper:
             "due": self._due,
             "held": self._due_after_pause,
             "requests": self._forget,
+            "deadlines": self._expire_holds,
+            "wakes": self._wake_parked,
+            "notices": self._tell,
             "operations": partial(work_on_operations, self._core),
             "recount": self._recount,
         }
         failed: Exception | None = None
-        for chore in [*await find_chores(self._core.pool), *self._now_and_then()]:
+        found = await find_chores(self._core.pool, self._core.settings.queues)
+        for chore in [*found, *self._now_and_then()]:
             try:
                 await self._in_batches(chores[chore])
             except Busy:
@@ -62,17 +74,20 @@ class Sweeper:
                 # The other chores are done first.
                 log.exception("a chore failed", extra={"loop": chore})
                 failed = error
-        if self._passes % GAUGES_EVERY_PASSES == 0:
+        if time.monotonic() >= self._measure_at:
             await self._measure()
-        self._passes += 1
+            interval = self._core.settings.sweep.interval_seconds
+            self._measure_at = time.monotonic() + GAUGES_EVERY_INTERVALS * interval
         if failed is not None:
             raise failed
         return self._core.settings.sweep.interval_seconds
 
     def _now_and_then(self) -> list[str]:
         """What nothing tells of."""
-        every = max(1, round(RECOUNT_SECONDS / self._core.settings.sweep.interval_seconds))
-        return ["recount"] if self._passes % every == 0 else []
+        if time.monotonic() < self._recount_at:
+            return []
+        self._recount_at = time.monotonic() + RECOUNT_SECONDS
+        return ["recount"]
 
     async def _recount(self) -> int:
         await recount_destinations(self._core)
@@ -119,6 +134,37 @@ class Sweeper:
         queues, failed = await due_after_pause(self._core.pool, turns_max=batch_max)
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
         return self._done("held", len(queues) + len(failed), failed)
+
+    async def _expire_holds(self) -> int:
+        """Nobody has decided in time."""
+        core = self._core
+        swept = await expire_holds(
+            core.pool,
+            policies=core.turn_policies,
+            turns_max=core.settings.sweep.batch_max,
+            ids=core.ids,
+            key_seconds=retention_windows(core.settings).key_seconds,
+        )
+        for outcome, count in swept.states.items():
+            core.metrics.hold_deadlines.labels(outcome).inc(count)
+            told = {"outcome": outcome, "count": count}
+            log.warning("nobody has decided in time", extra=told)
+        if swept.states:
+            # Who is to be told is told in the next pass, and what has left its lane makes room.
+            core.wakes.tell(SWEEP, OUTBOX, *map(queue_topic, core.settings.queues))
+        return self._done("deadline", swept.found, swept.failed)
+
+    async def _wake_parked(self) -> int:
+        """What was waited for has not come in time."""
+        swept = await wake_parked(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
+        if swept.states:
+            self._core.metrics.parks_ended.labels("deadline").inc(sum(swept.states.values()))
+            self._core.wakes.tell(*map(queue_topic, self._core.settings.queues))
+        return self._done("wake", swept.found, swept.failed)
+
+    async def _tell(self) -> int:
+        done = await self._notices.pass_on()
+        return self._done("notice", done.found, done.failed)
 
     def _note(self, kind: str, swept: Swept) -> None:
         for state, count in swept.states.items():

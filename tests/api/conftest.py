@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from app.api.application import build_application
 from app.api.protocol import protocol_with
+from app.console import PAGES
 from app.core import Core, open_core
 from app.engine.keys import create_key
 from app.settings import Destination, Limits, Queue, Settings
@@ -154,7 +155,7 @@ async def serving(core: Core) -> AsyncIterator[Service]:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         async with asyncio.TaskGroup() as group:
-            application = build_application(core, tasks=group)
+            application = build_application(core, tasks=group, pages=PAGES)
             config = uvicorn.Config(
                 application,
                 http=protocol_with(
@@ -201,7 +202,8 @@ async def make_keys(pool: "Pool") -> dict[str, str]:
 TABLES = (
     "idempotency_key", "inbound", "lane", "turn", "attempt", "claim_request", "delivery_lane",
     "outbox", "outbox_payload", "resend", "event", "loopback", "operation", "tombstone", "pause",
-    "standstill", "allowance", "differing", "schedule",
+    "standstill", "allowance", "hold", "wait", "signal", "follow_up", "notice", "differing",
+    "schedule",
 )  # fmt: skip
 EMPTY = ";".join(f"delete from sink.{table}" for table in TABLES)
 

@@ -9,6 +9,7 @@ import pytest
 from app.api.auth import KNOWN_MAX, KNOWN_SECONDS, UNKNOWN_MAX, Authenticator, may
 from app.api.calls import CallRoute
 from app.api.problems import Refusal
+from app.console import PAGES
 from app.domain.scopes import SCOPES
 from app.engine.keys import Principal, create_key, key_id_of, revoke_key
 from tests.api.conftest import STRANGER, Service
@@ -22,25 +23,29 @@ if TYPE_CHECKING:
 # Every call with the scopes that may make it. A call that is missing here fails the matrix.
 ALLOWED: Final = {
     ("POST", "/v1/inbound"): {"accept", "admin"},
-    ("GET", "/v1/inbound/{id}"): {"accept", "agent", "read", "admin"},
-    ("GET", "/v1/inbound/{id}/payload"): {"accept", "agent", "read", "admin"},
+    ("GET", "/v1/inbound/{id}"): {"accept", "agent", "approve", "read", "admin"},
+    ("GET", "/v1/inbound/{id}/payload"): {"accept", "agent", "approve", "read", "admin"},
     ("POST", "/v1/turns/claim"): {"agent", "admin"},
-    ("GET", "/v1/turns/{id}"): {"accept", "agent", "read", "admin"},
-    ("GET", "/v1/turns/{id}/events"): {"accept", "agent", "read", "admin"},
+    ("GET", "/v1/turns/{id}"): {"accept", "agent", "approve", "read", "admin"},
+    ("GET", "/v1/turns/{id}/set"): {"agent", "approve", "read", "admin"},
+    ("GET", "/v1/turns/{id}/events"): {"accept", "agent", "approve", "read", "admin"},
     ("POST", "/v1/turns/{id}/renew"): {"agent", "admin"},
     ("POST", "/v1/turns/{id}/release"): {"agent", "admin"},
+    ("POST", "/v1/turns/{id}/park"): {"agent", "admin"},
+    ("POST", "/v1/turns/{id}/signals/{name}"): {"accept", "agent", "approve", "admin"},
     ("POST", "/v1/turns/{id}/seal"): {"agent", "admin"},
+    ("POST", "/v1/turns/{id}/decision"): {"approve"},
     ("POST", "/v1/turns/{id}/cancel"): {"admin"},
     ("POST", "/v1/turns/{id}/redrive"): {"admin"},
-    ("GET", "/v1/outbox/{id}"): {"read", "admin"},
+    ("GET", "/v1/outbox/{id}"): {"approve", "read", "admin"},
     ("POST", "/v1/outbox/{id}/cancel"): {"admin"},
     ("POST", "/v1/outbox/{id}/redrive"): {"admin"},
     ("POST", "/v1/outbox/{id}/resolve"): {"admin"},
     ("POST", "/v1/outbox/{id}/resend"): {"admin"},
     ("POST", "/v1/conversations/erase"): {"admin"},
     ("GET", "/v1/loopback"): {"read", "admin"},
-    ("GET", "/v1/turns"): {"accept", "agent", "read", "admin"},
-    ("GET", "/v1/outbox"): {"read", "admin"},
+    ("GET", "/v1/turns"): {"accept", "agent", "approve", "read", "admin"},
+    ("GET", "/v1/outbox"): {"approve", "read", "admin"},
     ("POST", "/v1/inbound/batch"): {"accept", "admin"},
     ("POST", "/v1/turns/bulk"): {"admin"},
     ("POST", "/v1/outbox/bulk"): {"admin"},
@@ -59,7 +64,7 @@ ALLOWED: Final = {
     ("POST", "/v1/pause"): {"admin"},
     ("POST", "/v1/resume"): {"admin"},
 }
-PUBLIC: Final = {"/livez", "/readyz", "/metrics", "/openapi.json"}
+PUBLIC: Final = {"/livez", "/readyz", "/metrics", "/openapi.json", *PAGES}
 # A provider has no key of ours: what it sends is signed.
 SIGNED: Final = {"/v1/sources/{source}"}
 
@@ -189,8 +194,10 @@ async def test_a_key_that_only_accepts_sees_no_messages(service: Service) -> Non
     await service.seal(turn, [{"destination": "loopback", "payload": 1}])
     inbound = turn["inbound"][0]["id"]
     for path in (f"/v1/turns/{turn['id']}", f"/v1/inbound/{inbound}"):
-        assert "messages" not in (await service.get(path, scope="accept")).json
-        for scope in ("agent", "read", "admin"):
+        assert {"messages", "follow_ups", "seals"}.isdisjoint(
+            (await service.get(path, scope="accept")).json
+        )
+        for scope in ("agent", "approve", "read", "admin"):
             assert len((await service.get(path, scope=scope)).json["messages"]) == 1
     path = f"/v1/turns/{turn['id']}/events"
     seen = (await service.get(path, scope="accept")).json["items"]

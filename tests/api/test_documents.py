@@ -14,8 +14,17 @@ from app.api.routes import CALLS
 from app.domain import errors
 from app.domain.errors import InvalidContent, NotReady, Problem, SinksweepError
 from app.domain.lifecycle import MessageState, TurnState
-from app.domain.model import AlreadySealed, HandedBack, LeaseLost, NoSuchTurn, Renewed, Sealed
-from app.engine import release, renew, seal
+from app.domain.model import (
+    AlreadySealed,
+    HandedBack,
+    LeaseLost,
+    NoSuchTurn,
+    Parked,
+    ParksExhausted,
+    Renewed,
+    Sealed,
+)
+from app.engine import park, release, renew, seal
 from app.engine.transaction import DatabaseUnavailable
 from tests.api.conftest import Service
 
@@ -65,7 +74,9 @@ OURS = [call for call in CALLS if call.scopes]
 async def test_a_parameter_that_a_call_has_not_is_refused(service: Service, call: Call) -> None:
     path = call.path.format(id="turn_0", name="default")
     body: dict[str, object] | None = None if call.request is None else {}
-    answer = await service.call(call.method, f"{path}?hold=true", json_body=body)
+    # Deciding is nobody's beside it, not an administrator's either.
+    scope = "approve" if call.scopes == {"approve"} else "admin"
+    answer = await service.call(call.method, f"{path}?hold=true", json_body=body, scope=scope)
     assert (answer.status, answer.code) == (422, "unknown_field")
     assert answer.json["errors"][0]["pointer"] == "/hold"
 
@@ -159,9 +170,10 @@ def test_every_error_of_the_domain_has_its_status() -> None:
 
 def test_every_outcome_of_a_lease_is_answered() -> None:
     outcomes = {
-        outcome for module in (renew, release, seal) for outcome in get_args(module.Outcome)
+        outcome for module in (park, renew, release, seal) for outcome in get_args(module.Outcome)
     }
-    assert outcomes == {Renewed, HandedBack, Sealed, AlreadySealed, LeaseLost, NoSuchTurn}
+    given = {Parked, Renewed, HandedBack, Sealed}
+    assert outcomes == given | {ParksExhausted, AlreadySealed, LeaseLost, NoSuchTurn}
 
 
 @pytest.mark.parametrize("code", REQUEST_CODES)

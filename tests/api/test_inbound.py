@@ -307,9 +307,9 @@ async def test_an_inbound_shows_itself_and_its_turn(service: Service) -> None:
     accepted = (await service.accept("k1", conversation="c", metadata={"m": 1})).json
     shown = (await service.get(f"/v1/inbound/{accepted['id']}")).json
     assert set(shown) == {
-        "id", "turn", "source", "received_at", "content_type", "headers", "metadata", "view",
-        "payload", "queue", "conversation", "state", "reason", "attempt", "created_at", "hold",
-        "payload_hash", "messages",
+        "id", "turn", "source", "received_at", "content_type", "headers", "metadata", "view", "payload",
+        "queue", "conversation", "state", "reason", "attempt", "created_at", "hold",
+        "wait", "payload_hash", "about", "root", "depth", "messages", "follow_ups", "seals",
     }  # fmt: skip
     assert (shown["id"], shown["turn"]) == (accepted["id"], accepted["turn"])
     assert (shown["source"], shown["queue"], shown["conversation"]) == ("api", "default", "c")

@@ -43,8 +43,14 @@ async def test_a_turn_shows_how_it_stands(service: Service) -> None:
         "attempt": 1,
         "created_at": shown.json["created_at"],
         "hold": None,
+        "wait": None,
         "payload_hash": None,
+        "about": None,
+        "root": None,
+        "depth": 0,
         "messages": [],
+        "follow_ups": [],
+        "seals": [],
     }
 
 

@@ -5,15 +5,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from app.domain.model import Taken, Verdict
-from app.engine import cancel, erase, expire, purge, redrive, resolve
+from app.domain.model import Decision, Parking, Signal, Taken, Verdict
+from app.domain.notice import NoticeRoute
+from app.engine import cancel, erase, purge, redrive, resolve
+from app.engine.expire import expire_pages
 from app.engine.operation import find_operation
 from app.engine.operation_batch import work_on
 from app.engine.resend import Resend
+from tests.engine.held_stories import decide, expire
 from tests.engine.stories import CRM, DELIVERY_POLICY, QUEUE, TURN_POLICY, Sink, wish
 from tests.engine.walks import WINDOWS
 
 BY = "somebody"
+# Whoever is to be told is told where everything goes.
+ROUTES = {QUEUE: NoticeRoute(escalate_to=CRM)}
 
 Verb = Callable[..., Awaitable[object]]
 
@@ -59,7 +64,7 @@ async def _purge(sink: Sink) -> object:
 
 
 async def _drop_lanes(sink: Sink, table: Any) -> object:
-    return await expire.expire_pages(sink.pool, table, first=0, behind=50)
+    return await expire_pages(sink.pool, table, first=0, behind=50)
 
 
 async def _erase(sink: Sink, name: str) -> object:
@@ -72,6 +77,26 @@ async def _operate(sink: Sink, operation: UUID) -> object:
     await work_on(sink.pool, operation, rows_max=50)
     found = await find_operation(sink.pool, operation)
     return found and (found.state, found.found, found.changed, found.refused, found.failed)
+
+
+async def _park(sink: Sink, *parkings: Parking) -> object:
+    return await sink.park(*parkings)
+
+
+async def _signal(sink: Sink, *signals: Signal) -> object:
+    return await sink.signal(*signals)
+
+
+async def _decide(sink: Sink, *decisions: Decision) -> object:
+    return await decide(sink, *decisions)
+
+
+async def _expire(sink: Sink) -> object:
+    return await expire(sink)
+
+
+async def _escalate(sink: Sink) -> object:
+    return await sink.escalate(routes=ROUTES)
 
 
 VERBS: dict[str, Verb] = {
@@ -102,6 +127,12 @@ VERBS: dict[str, Verb] = {
     "purge": _purge,
     "drop lanes": _drop_lanes,
     "erase": _erase,
+    "park": _park,
+    "signal": _signal,
+    "wake parked": Sink.wake_parked,
+    "decide": _decide,
+    "expire": _expire,
+    "escalate": _escalate,
 }
 
 

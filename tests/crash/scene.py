@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from app.domain.lifecycle import TURN_ENDED
-from app.domain.model import Claimed
+from app.domain.model import Claimed, Decided
+from app.domain.seal import spell
+from tests.crash.calls import ROUTES
+from tests.engine.held_stories import decide, deciding
 from tests.engine.invariants import RULES
 from tests.engine.stories import CRM, DELIVERED, Sink, draft, sealing
 
@@ -19,8 +22,9 @@ LAPSE_SECONDS = 61
 DIRTY_MAX = 20
 EPOCH = "2030-01-01 00:00:00+00"
 TABLES = (
-    "event", "resend", "outbox_payload", "outbox", "destination", "standstill", "delivery_lane", "claim_request",
-    "attempt", "turn", "lane", "inbound", "idempotency_key", "tombstone", "pause", "operation",
+    "hold", "wait", "signal", "follow_up", "notice", "event", "resend", "outbox_payload", "outbox", "destination",
+    "standstill", "delivery_lane", "claim_request", "attempt", "turn", "lane", "inbound", "idempotency_key",
+    "tombstone", "pause", "operation",
 )  # fmt: skip
 
 
@@ -111,7 +115,9 @@ class Scene:
                 self.confirmed += [one.key for one in taken]
             resends = await self.sink.take_resends()
             await self.sink.settle_resends(*((one, DELIVERED) for one in resends))
-            if not held and not taken and not resends:
+            told = await self.sink.escalate(routes=ROUTES)
+            decided = await self.approve()
+            if not held and not taken and not resends and not told and not decided:
                 if await self.open_turns() == 0:
                     return
                 await self.clock.move(LAPSE_SECONDS)
@@ -121,8 +127,21 @@ class Scene:
                 await self.sink.sweep_turns()
                 await self.sink.sweep_messages()
                 await self.sink.sweep_resends()
+                await self.sink.wake_parked()
         message = f"{await self.open_turns()} turns do not come to rest"
         raise AssertionError(message)
+
+    async def approve(self) -> int:
+        """A person lets go whatever waits for one, and ends what cannot be let go; how much that was."""
+        rows = await self.admin.fetch(
+            "select id, payload_hash from sink.turn where state in ('held', 'escalated') order by lane_seq"
+        )
+        shown = [(row[0], spell(row[1])) for row in rows]
+        outcomes = await decide(self.sink, *(deciding(*one) for one in shown))
+        for one, outcome in zip(shown, outcomes, strict=True):
+            if not isinstance(outcome, Decided):
+                await decide(self.sink, deciding(*one, "reject"))
+        return len(rows)
 
     async def open_turns(self) -> int:
         """How many turns have not ended."""

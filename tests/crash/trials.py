@@ -1,6 +1,6 @@
 """Every verb, brought to where a crash in it would hurt."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -8,8 +8,10 @@ from uuid import UUID
 from app.domain.breaker import Sign
 from app.domain.model import Claimed, Joining, Taken, Verdict
 from app.engine.gather import LOCK_WAIT_MS
+from tests.crash import waiting_trials
 from tests.crash.calls import Call
 from tests.crash.scene import LAPSE_SECONDS, Scene
+from tests.crash.waiting_trials import Trial
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
@@ -24,9 +26,6 @@ from tests.engine.walks import DAY
 
 UNAUTHORIZED = Verdict("pending", counted=False, reason="http_401", sign=Sign.UNAUTHORIZED)
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
-
-# Brings the rows to where the verb is to be called, and gives the call.
-Trial = Callable[[Scene], Awaitable[Call]]
 
 
 async def _accept(scene: Scene) -> Call:
@@ -483,4 +482,5 @@ TRIALS: Mapping[str, Trial] = {
     "drop idle lanes": _drop_lanes("lane"),
     "drop idle delivery lanes": _drop_lanes("delivery_lane"),
     "erase": _erase,
+    **waiting_trials.TRIALS,
 }

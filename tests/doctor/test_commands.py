@@ -170,6 +170,23 @@ def test_what_is_wrong_is_told_to_programs_too(folder: Path) -> None:
     assert [fault["code"] for fault in ended.json["faults"]] == ["unknown_name"]
 
 
+def test_a_queue_with_holds_that_nobody_hears_of_is_refused_and_could_be_served(
+    folder: Path,
+) -> None:
+    text = '[queues.support]\nhold = "always"\n[destinations.a]\nkind = "loopback"\n'
+    (folder / "sinksweep.toml").write_text(text)
+    ended = command(folder, "config", "check", "--json")
+    assert (ended.code, ended.json["good"]) == (2, False)
+    assert [(one["path"], one["code"]) for one in ended.json["faults"]] == [
+        ("queues.support.escalate_to", "nobody_told")
+    ]
+    # What reads it to work with it takes it as it is.
+    assert command(folder, "config", "show").code == 0
+    whole = text.replace('always"\n', 'always"\nescalate_to = "a"\n')
+    (folder / "sinksweep.toml").write_text(whole)
+    assert command(folder, "config", "check").code == 0
+
+
 def test_the_doctor_needs_a_database_to_look_at(folder: Path) -> None:
     ended = command(folder, "doctor")
     assert (ended.code, ended.out) == (2, "")

@@ -2,18 +2,21 @@
 
 from typing import TYPE_CHECKING
 
+from tests.engine import waiting_invariants
+
 if TYPE_CHECKING:
     from tests.database import Admin
 
 RULES = {
     "an inbound has one turn and a turn has an inbound": """
         select t.id from sink.turn as t full join sink.inbound as i on i.turn = t.id
-        where t.id is null or i.id is null
+        -- Who tells of another has no input.
+        where t.id is null or (i.id is null and t.about is null)
     """,
     "a turn counts its inbound and their bytes, and gave each a place": """
         select t.id from sink.turn as t left join sink.inbound as i on i.turn = t.id
         group by t.id
-        having t.inbound_count <> count(i.id) or t.input_bytes <> sum(octet_length(i.body))
+        having t.inbound_count <> count(i.id) or t.input_bytes <> coalesce(sum(octet_length(i.body)), 0)
             or count(distinct i.position) <> count(i.id) or max(i.position) <> count(i.id) - 1
     """,
     "a turn gains inbound only before its first claim": """
@@ -56,10 +59,15 @@ RULES = {
                 and l.tail >= o.place
         )
     """,
-    "a lane's holder is its queued or processing turn, and the other way round": """
+    "a lane's holder is its queued, processing or parked turn, and the other way round, or one that is held": """
         select l.conversation from sink.lane as l
         full join (
-            select * from sink.turn where state in ('queued', 'processing') and conversation is not null
+            select t.* from sink.turn as t
+            left join sink.lane as own on own.queue = t.queue and own.conversation = t.conversation
+            where t.conversation is not null and (
+                t.state in ('queued', 'processing', 'parked')
+                or (t.state in ('held', 'escalated') and own.holder = t.id)
+            )
         ) as t on t.queue = l.queue and t.conversation = l.conversation
         where l.holder is distinct from t.id
     """,
@@ -98,19 +106,29 @@ RULES = {
                     select max(r.id) from sink.event as r
                     where r.turn = t.id and r.message is null and r.verb = 'redrive' and r.from_state = 'failed'
                 )
-            ) as spent
+            ) as spent, (
+                -- What came back from a reviewer costs none.
+                select count(*) from sink.event as v
+                where v.turn = t.id and v.message is null and v.verb = 'revise' and v.id > coalesce((
+                    select max(r.id) from sink.event as r
+                    where r.turn = t.id and r.message is null and r.verb = 'redrive' and r.from_state = 'failed'
+                ), 0)
+            ) as revised
             from sink.turn as t
         )
         select t.id from allowance as t inner join sink.attempt as a on a.turn = t.id
-        group by t.id, t.attempts_used, t.releases, t.spent
-        having t.attempts_used <> count(*) filter (where a.number > t.spent and a.ended is distinct from 'released')
+        group by t.id, t.attempts_used, t.releases, t.spent, t.revised
+        having t.attempts_used <> count(*) filter (
+            where a.number > t.spent and coalesce(a.ended, '') not in ('released', 'parked')
+        ) - t.revised
             or t.releases <> count(*) filter (
                 where a.number > t.spent and a.ended = 'released' and a.reason <> 'client_gone'
             )
     """,
     "a turn is replied if and only if its whole set is delivered": """
         select t.id from sink.turn as t left join sink.outbox as o on o.turn = t.id and o.seal = t.seal
-        where t.seal > 0
+        -- A set that is held or void is no answer.
+        where t.payload_hash is not null and t.state not in ('held', 'escalated', 'cancelled')
         group by t.id having (t.state = 'replied') <> coalesce(bool_and(o.state = 'delivered'), true)
     """,
     "an undelivered turn has nothing that moves by itself, a sealed one has": """
@@ -125,9 +143,10 @@ RULES = {
         having (t.state = 'sealed')
             <> bool_or(o.state in ('pending', 'sending') and o.id not in (select id from stuck))
     """,
-    "messages exist only for sealed turns": """
+    "messages exist only for sealed turns, and live ones only for those whose set was let go": """
         select o.id from sink.outbox as o left join sink.turn as t on t.id = o.turn and t.seal >= o.seal
-        where t.id is null or t.state not in ('sealed', 'replied', 'undelivered')
+        where t.id is null
+            or (o.state not in ('held', 'cancelled') and t.state not in ('sealed', 'replied', 'undelivered'))
     """,
     "a blocker is open or stuck and comes before": """
         select o.id from sink.outbox as o left join sink.outbox as b on b.id = o.blocked_by
@@ -200,6 +219,7 @@ RULES = {
     "a dead message never may have arrived": """
         select id from sink.outbox where state = 'dead' and may_have_arrived
     """,
+    **waiting_invariants.RULES,
     "the events of a turn are one chain that ends where it is": """
         select turn from (
             select e.turn, e.from_state, lag(e.to_state) over story as before,

@@ -1,13 +1,13 @@
 """Every verb with every parameter that makes a difference, played against whatever turn was placed."""
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from uuid import UUID
 
 from app.domain.model import Claimed, DeliveryPolicy, Taken, TurnPolicy
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
 from app.domain.retry import after_attempt
+from tests.engine import waiting_plays
 from tests.engine.situations import OLD_SECONDS
 from tests.engine.stories import (
     CRM,
@@ -23,14 +23,11 @@ from tests.engine.stories import (
     sealing,
     still_holds,
 )
+from tests.engine.waiting_plays import Moved, Play
 
 LAST_TURN_ATTEMPT = replace(TURN_POLICY, attempts_max=1, releases_max=0)
 LAST_DELIVERY_ATTEMPT = replace(DELIVERY_POLICY, attempts_max=1)
 HOLDING = replace(DELIVERY_POLICY, on_unknown="hold")
-
-Moved = tuple[str, str | None, str]
-# One verb with its parameters; what it returns are moves that leave no event.
-Play = Callable[[Sink, Claimed, Taken | None], Awaitable[set[Moved] | None]]
 
 
 def _turns(policy: TurnPolicy, play: Play) -> Play:
@@ -220,6 +217,7 @@ VERBS: dict[str, Play] = {
     "resend": _resend,
     "resolve as delivered": _resolve_as_delivered,
     "resolve as cancelled": _resolve_as_cancelled,
+    **waiting_plays.VERBS,
 }
 # The verbs that show what they may do: each is also tried with what was never given to anybody.
-FENCED = [name for name in VERBS if re.match("renew|release|fail|seal|settle|fact", name)]
+FENCED = [name for name in VERBS if re.match("renew|release|fail|park|seal|settle|fact", name)]

@@ -20,21 +20,27 @@ from app.domain.model import (
     HandBack,
     HandedBack,
     Joining,
+    Parked,
+    Parking,
     Renewal,
     Renewed,
     Sealed,
     SealRequest,
     Settlement,
+    Signal,
+    Signalled,
     Slots,
     Taken,
     TurnPolicy,
     Verdict,
 )
+from app.domain.notice import NoticeRoute
 from app.domain.outcome import Answer
 from app.domain.seal import message_hash
 from app.engine import accept as accepting
 from app.engine import (
     cancel,
+    escalate,
     fact,
     inspect,
     operation,
@@ -45,12 +51,16 @@ from app.engine import (
     resolve,
     seal,
     settle,
+    standing,
     sweep,
     take,
 )
 from app.engine import claim as claiming
 from app.engine import due as due_verb
+from app.engine import park as parks
 from app.engine import pause as pausing
+from app.engine import signal as signals
+from app.engine import wake_parked as waking
 from app.engine.matching import Filter
 
 if TYPE_CHECKING:
@@ -75,6 +85,9 @@ DELIVERY_POLICY = DeliveryPolicy(
     attempts_max=5, age_seconds_max=86_400.0, backoff_seconds=1.0, backoff_seconds_max=3_600.0
 )
 
+ONCALL = "oncall"
+NOTICE_ROUTES = {QUEUE: NoticeRoute(escalate_to=ONCALL)}
+TELLING = escalate.Telling(public_url="https://sink.example")
 
 # Two seconds of quiet, ten at the longest.
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
@@ -128,6 +141,29 @@ def sealing(
 ) -> SealRequest:
     """The seal of a held turn with these messages."""
     return SealRequest(held.turn, held.token, request_hash(drafts, order=order), drafts, order)
+
+
+def parking(held: Claimed, name: str = "answer", **changes: Any) -> Parking:
+    """The park of a held turn that waits a day for a signal of this name."""
+    fields: dict[str, Any] = {"seconds": 86_400.0, "payload_hash": None, "note": None}
+    return Parking(held.turn, held.token, name, **{**fields, "parks_max": 100, **changes})
+
+
+def telling(turn: UUID, name: str = "answer", said: str = '"yes"', **changes: Any) -> Signal:
+    """A signal to a turn, from somebody who has no right to decide unless told otherwise."""
+    fields: dict[str, Any] = {
+        "content_type": "application/json",
+        "body": said.encode(),
+        "strict_json": True,
+        "payload_hash": None,
+        "may_decide": False,
+        "sent_by": None,
+        "sent_with": "key-1",
+        **changes,
+    }
+    spelled = repr((fields["content_type"], fields["body"], fields["payload_hash"]))
+    digest = hashlib.sha256(spelled.encode()).digest()
+    return Signal(turn, name, **fields, request_hash=digest)
 
 
 def returning(held: Claimed, **changes: Any) -> HandBack:
@@ -211,6 +247,39 @@ class Sink:
         assert isinstance(outcome, HandedBack)
         return outcome.state
 
+    async def park(self, *parkings: Parking) -> list[parks.Outcome]:
+        return await parks.park(self.pool, parkings)
+
+    async def park_one(self, held: Claimed, name: str = "answer", **changes: Any) -> str:
+        """Park one turn that is held for sure; returns its state."""
+        outcome = only(await self.park(parking(held, name, **changes)))
+        assert isinstance(outcome, Parked)
+        return outcome.state
+
+    async def parked(
+        self, key: str, conversation: str | None = None, name: str = "answer", **changes: Any
+    ) -> Claimed:
+        """A turn from accept to park: the lease that it had."""
+        held = await self.hold(key, conversation)
+        assert await self.park_one(held, name, **changes) == "parked"
+        return held
+
+    async def signal(self, *told: Signal) -> list[signals.Outcome]:
+        return await signals.signal(self.pool, told)
+
+    async def signal_one(
+        self, turn: UUID, name: str = "answer", said: str = '"yes"', **changes: Any
+    ) -> Signalled:
+        """Tell a turn something that it may be told for sure."""
+        outcome = only(await self.signal(telling(turn, name, said, **changes)))
+        assert isinstance(outcome, Signalled)
+        return outcome
+
+    async def wake_parked(self, turns_max: int = 100) -> dict[str, int]:
+        swept = await waking.wake_parked(self.pool, turns_max=turns_max)
+        raise_first(swept.failed)
+        return dict(swept.states)
+
     async def seal(
         self, *requests: SealRequest, lock_wait_ms: int | None = None
     ) -> list[seal.Outcome]:
@@ -281,6 +350,24 @@ class Sink:
         raise_first(swept.failed)
         return sum(swept.states.values())
 
+    async def escalate(
+        self,
+        notices_max: int = 100,
+        *,
+        routes: Mapping[str, NoticeRoute] | None = None,
+        telling: escalate.Telling = TELLING,
+    ) -> dict[tuple[str, str, str], int]:
+        """Tell whoever is to be told; returns what became of the notices, by queue, kind and result."""
+        done = await escalate.escalate(
+            self.pool,
+            routes=NOTICE_ROUTES if routes is None else routes,
+            notices_max=notices_max,
+            ids=self.ids,
+            telling=telling,
+        )
+        raise_first(done.failed)
+        return dict(done.results)
+
     async def due(self, turns_max: int = 100) -> list[str]:
         queues, failed = await due_verb.due(self.pool, turns_max=turns_max)
         raise_first(failed)
@@ -343,9 +430,9 @@ class Sink:
         begun = await operation.begin_operation(self.pool, order, ids=self.ids, by="ada")
         return begun.id
 
-    async def look(self, turn: UUID) -> inspect.TurnView:
+    async def look(self, turn: UUID) -> standing.TurnView:
         """A turn that is there for sure, as it is."""
-        view = await inspect.find_turn(self.pool, turn)
+        view = await standing.find_turn(self.pool, turn)
         assert view is not None
         return view
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.engine.inspect import find_chores, oldest_queued_seconds
+from app.engine.chores import find_chores
+from app.engine.inspect import oldest_queued_seconds
 from app.engine.overview import (
     COUNT_MAX,
     count_waiting,
@@ -18,7 +19,7 @@ from app.engine.overview import (
 )
 from tests.database import Clock, Server
 from tests.engine.plans import Runs, explained
-from tests.engine.stories import Sink, arrival, draft, sealing, short, wish
+from tests.engine.stories import QUEUE, Sink, arrival, draft, sealing, short, wish
 
 if TYPE_CHECKING:
     from tests.database import Admin
@@ -57,6 +58,15 @@ LOAD = (
     select
         gen_random_uuid(), 'busy', n % 2, 'queued', sink.now(),
         sink.now() + make_interval(hours => n % 2), 2
+    from generate_series(1, {crowd}) as n
+    """,
+    # One queue of turns that wait for people.
+    """
+    insert into sink.turn (
+        id, queue, priority, state, created_at, due_at, attempt, attempts_used, seal, payload_hash, deadline_at,
+        input_bytes
+    )
+    select gen_random_uuid(), 'asked', 0, 'held', sink.now(), sink.now(), 1, 1, 1, sha256('x'), 'infinity', 2
     from generate_series(1, {crowd}) as n
     """,
     # One source, paused.
@@ -105,28 +115,30 @@ async def _story(sink: Sink, clock: Clock) -> None:
     await sink.pause("source", "api")
     await sink.accept(arrival("f"), arrival("g", delay_seconds=5))
     await sink.resume("source", "api")
-    assert "held" in await find_chores(sink.pool)
+    assert "held" in await find_chores(sink.pool, [QUEUE])
     assert len(await sink.due_after_pause()) == 2
     await clock.travel(6)
     assert await sink.due() == ["default"]
-    assert "held" not in await find_chores(sink.pool)
+    assert "held" not in await find_chores(sink.pool, [QUEUE])
     await _looks(sink)
 
 
 async def _looks(sink: Sink) -> None:
-    load = await queue_load(sink.pool, ["default", "busy", "other"])
+    load = await queue_load(sink.pool, ["default", "busy", "other", "asked"])
     counts = [load["default"]["waiting"], load["default"]["scheduled"], load["busy"]["queued"]]
-    assert counts == [COUNT_MAX] * 3
+    assert [*counts, load["asked"]["held"]] == [COUNT_MAX] * 4
     assert (await source_load(sink.pool, ["flood"]))["flood"].held == COUNT_MAX
     assert (await destination_load(sink.pool, ["crm"]))["crm"]["pending"] == 1
     assert await count_waiting(sink.pool, "default", count_max=500) == 500
     assert await names_in_use(sink.pool) == {
-        "queue": {"default", "busy", "other"},
+        "queue": {"default", "busy", "other", "asked"},
         "source": {"flood"},
         "destination": {"crm"},
     }
-    ages = await oldest_turn_seconds(sink.pool, ["default", "busy", "other"])
-    assert {("default", "waiting"), ("default", "processing"), ("other", "sealed")} <= set(ages)
+    ages = await oldest_turn_seconds(sink.pool, ["default", "busy", "other", "asked"])
+    assert {
+        ("default", "waiting"), ("default", "processing"), ("other", "sealed"), ("asked", "held"),
+    } <= set(ages)  # fmt: skip
     assert set(await oldest_queued_seconds(sink.pool, ["default", "busy"])) == {"default", "busy"}
 
 

@@ -25,9 +25,11 @@ from tests.engine.stories import (
     Sink,
     arrival,
     draft,
+    parking,
     returning,
     sealing,
     short,
+    telling,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +104,16 @@ class Crowd:
     async def give_up(self) -> None:
         await self.sink.release(*(returning(one, failed=True) for one in self.out_of(self.held, 1)))
 
+    async def park(self) -> None:
+        for held in self.out_of(self.held, 2):
+            await self.sink.park(
+                parking(held, self.chance.choice("xy"), seconds=self.chance.choice([0.5, 20.0]))
+            )
+
+    async def signal(self) -> None:
+        said = [telling(turn, self.chance.choice("xy")) for turn in self.some(self.turns, 9)]
+        await self.sink.signal(*said)
+
     async def take(self) -> None:
         slots = [
             Slots(name, 3, 10.0, hold_unknown=policy.on_unknown == "hold", concurrency_max=5)
@@ -146,6 +158,7 @@ class Crowd:
         await self.sink.sweep_turns()
         await self.sink.sweep_messages()
         await self.sink.due_after_pause(3)
+        await self.sink.wake_parked(3)
 
     async def intervene(self) -> None:
         await self.sink.cancel(*self.some(self.turns))
@@ -169,7 +182,7 @@ class Crowd:
         often = [self.accept, self.claim, self.seal, self.take, self.settle]
         seldom = [
             self.give_up, self.die, self.tell, self.sweep, self.intervene, self.stop, self.let_go, self.let_go,
-            self.count,
+            self.count, self.park, self.park, self.signal,
         ]  # fmt: skip
         return self.chance.choice([*often * 5, *seldom])
 

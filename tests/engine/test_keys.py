@@ -115,3 +115,21 @@ async def test_keys_are_listed_without_their_secrets_the_oldest_first(
 async def test_a_key_has_scopes_that_exist(pool: "Pool", scopes: list[str]) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await keys.create_key(pool, name="a", scopes=scopes, queues=None)
+
+
+@pytest.mark.parametrize("other", ["agent", "admin"])
+async def test_whoever_proposes_never_decides(pool: "Pool", admin: "Admin", other: str) -> None:
+    with pytest.raises(keys.ScopesApart, match="make two keys"):
+        await keys.create_key(pool, name="both", scopes=["approve", other], queues=None)
+    with pytest.raises(asyncpg.CheckViolationError, match="approves_apart"):
+        await admin.execute(
+            "insert into sink.api_key (id, name, hash, scopes) values ('k', 'both', sha256('x'), $1)",
+            ["read", other, "approve"],
+        )
+    key = await keys.create_key(pool, name="r", scopes=["approve", "read", "accept"], queues=None)
+    with pytest.raises(asyncpg.CheckViolationError, match="approves_apart"):
+        await admin.execute(
+            "update sink.api_key set scopes = scopes || $2 where id = $1",
+            keys.key_id_of(key),
+            [other],
+        )

@@ -18,11 +18,12 @@ from app.domain.model import Claimed
 from app.engine.database import open_pool
 from tests.database import Clock, Server, options_for
 from tests.engine.invariants import broken
-from tests.engine.plays import FENCED, VERBS, Moved
-from tests.engine.situations import SITUATIONS, Placed, Stage
-from tests.engine.stories import (
-    Sink,
-)
+from tests.engine.plays import FENCED, VERBS
+from tests.engine.situations import SITUATIONS as WORKING
+from tests.engine.situations import Placed, Stage
+from tests.engine.stories import Sink
+from tests.engine.waiting_plays import Moved
+from tests.engine.waiting_situations import SITUATIONS as WAITING
 
 if TYPE_CHECKING:
     from tests.database import Admin
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 # The first of its tests waits until every verb was played against every state.
 pytestmark = pytest.mark.timeout(180)
 
+SITUATIONS = {**WORKING, **WAITING}
 NOBODYS_LEASE = Claimed(uuid4(), uuid4(), 1, 0.0, None, (), ())
 
 
@@ -70,7 +72,7 @@ RESTORE = """
 EMPTY = """
     truncate sink.idempotency_key, sink.inbound, sink.lane, sink.turn, sink.attempt, sink.claim_request,
     sink.delivery_lane, sink.outbox, sink.outbox_payload, sink.resend, sink.event, sink.destination, sink.pause,
-    sink.standstill
+    sink.standstill, sink.hold, sink.wait, sink.signal, sink.follow_up, sink.notice
 """
 
 States = dict[UUID, str]

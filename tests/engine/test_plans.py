@@ -74,6 +74,7 @@ INDEXES: dict[str, set[str]] = {
     "seal_turns": {"turn_pkey", "attempt_pkey"},
     "add_messages": {"outbox_lane"},
     "find_sealed": {"outbox_set", "outbox_payload_pkey"},
+    "find_sealed_follow_ups": set(),
     "take_messages": {"outbox_due", "outbox_payload_pkey"},
     "make_destinations": set(),
     "end_attempts": set(),

@@ -1,23 +1,29 @@
 """Whatever happened, and whenever: exactly what ended long enough ago goes, and all of it."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 import pytest
 
+from app.domain.model import HoldPlan, OnDeadline
+from app.domain.seal import spell
+from tests.engine.held_stories import decide, deciding, expire, later, seal_held
 from tests.engine.invariants import broken
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
     LATER,
+    ONCALL,
     UNKNOWN,
     Sink,
     arrival,
     draft,
+    parking,
     returning,
     sealing,
     short,
+    telling,
 )
 from tests.engine.walks import DAY, expire_all, purge_turns
 
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 SEEDS = range(6)
 STEPS = 60
 VERDICTS = (DELIVERED, DELIVERED, DELIVERED, DEAD, UNKNOWN, LATER)
+DECISIONS: tuple[Literal["approve", "reject", "revise"], ...] = ("approve", "reject", "revise")
 JUMPS = (2.0, 61.0, 3_600.0, 2 * DAY, 12 * DAY, 35 * DAY)
 
 # Said once more, and as simply as it can be: what retention has promised to remove.
@@ -62,6 +69,11 @@ class History:
             self._seal,
             self._seal,
             self._seal,
+            self._seal_held,
+            self._seal_held,
+            self._decide,
+            self._park,
+            self._signal,
             self._give_back,
             self._deliver,
             self._deliver,
@@ -89,6 +101,33 @@ class History:
             ]
             await self._sink.seal(sealing(held, *drafts))
 
+    async def _seal_held(self) -> None:
+        for held in await self._sink.claim(2):
+            drafts = [draft(str(n), held.conversation) for n in range(self._dice.randrange(3))]
+            delay = self._dice.choice((0.0, 3_600.0, 40 * DAY))
+            asked = [later(delay_seconds=delay)] * self._dice.randrange(1 if drafts else 2, 3)
+            on_deadline: OnDeadline = self._dice.choice(("escalate", "escalate", "cancel", "send"))
+            plan = HoldPlan("queue", 3_600.0, on_deadline, keeps_lane=self._dice.random() < 0.5)
+            await seal_held(self._sink, held, *drafts, follow_ups=asked, plan=plan)
+
+    async def _decide(self) -> None:
+        for turn in await self._some("turn", "state in ('held', 'escalated')"):
+            seen = spell((await self._sink.look(turn)).payload_hash or b"")
+            edited = [draft("better")] if self._dice.random() < 0.25 else None
+            decision = "approve" if edited else self._dice.choice(DECISIONS)
+            await decide(self._sink, deciding(turn, seen, decision, edited=edited))
+
+    async def _park(self) -> None:
+        for held in await self._sink.claim(1):
+            seconds = self._dice.choice((60.0, 35 * DAY))
+            await self._sink.park(
+                parking(held, seconds=seconds, payload_hash=self._dice.choice((None, "h")))
+            )
+
+    async def _signal(self) -> None:
+        for turn in await self._some("turn", "state in ('queued', 'processing', 'parked')"):
+            await self._sink.signal(telling(turn, may_decide=True, payload_hash="h"))
+
     async def _give_back(self) -> None:
         for held in await self._sink.claim(2):
             if self._dice.random() < 0.7:
@@ -96,7 +135,8 @@ class History:
                 await self._sink.release(returning(held, **changes))
 
     async def _deliver(self) -> None:
-        for taken in await self._sink.take(3, destination=self._dice.choice(("crm", "chat"))):
+        destination = self._dice.choice(("crm", "chat", ONCALL))
+        for taken in await self._sink.take(3, destination=destination):
             verdict = self._dice.choice(VERDICTS)
             if verdict is DEAD and taken.may_have_arrived:
                 verdict = UNKNOWN
@@ -104,7 +144,8 @@ class History:
                 await self._sink.settle((taken, verdict))
 
     async def _people(self) -> None:
-        turns = await self._some("turn", "state in ('failed', 'undelivered', 'queued', 'waiting')")
+        states = "'failed', 'undelivered', 'queued', 'waiting', 'parked', 'held', 'escalated'"
+        turns = await self._some("turn", f"state in ({states})")
         messages = await self._some("outbox", "state in ('dead', 'unknown')")
         verb = self._dice.choice(("cancel", "redrive", "cancel_messages", "redrive_messages"))
         await getattr(self._sink, verb)(*(messages if "messages" in verb else turns))
@@ -120,6 +161,9 @@ class History:
         await self._sink.due()
         await self._sink.sweep_turns()
         await self._sink.sweep_messages()
+        await self._sink.wake_parked()
+        await expire(self._sink)
+        await self._sink.escalate()
 
     async def _time(self) -> None:
         await self._travel(self._dice.choice(JUMPS))

@@ -31,12 +31,21 @@ GROWING = {
     "lane",
     "delivery_lane",
     "tombstone",
+    "hold",
+    "wait",
+    "signal",
+    "follow_up",
+    "notice",
 }
 
 INDEXES: dict[str, set[str]] = {
     "look_for_ended": {"turn_pkey", "event_turn"},
     "hold_ended": {"turn_pkey"},
-    "bury_turns": {"turn_pkey", "inbound_turn", "attempt_pkey", "outbox_set", "outbox_payload_pkey", "event_turn"},
+    "bury_turns": {
+        "turn_pkey", "inbound_turn", "attempt_pkey", "outbox_set", "outbox_payload_pkey", "event_turn",
+        "hold_pkey", "wait_pkey", "signal_pkey", "follow_up_pkey", "notice_turn",
+    },
+    "drop_notices": {"notice_turn"},
     "purge_events": set(),
     "find_accepted": {"idempotency_key_pkey", "tombstone_pkey"},
     "find_tombstone": {"tombstone_pkey"},
@@ -45,9 +54,34 @@ INDEXES: dict[str, set[str]] = {
     "hold_idle_lanes": {"inbound_conversation"},
     "hold_idle_delivery_lanes": {"inbound_conversation"},
     "expire_loopback": set(),
-    "find_live": {"inbound_conversation", "turn_pkey"},
-    "find_concerned": {"inbound_conversation"},
+    "find_live": {"inbound_conversation", "turn_pkey", "turn_about", "follow_up_conversation"},
+    "find_concerned": {"inbound_conversation", "turn_about"},
+    "erase_follow_ups": {"follow_up_conversation"},
 }  # fmt: skip
+
+
+# Every turn of the past was held once, parked, told and had something follow, and somebody is to be told of each.
+WAITED = """
+    insert into sink.hold (
+        turn, seal, attempt, payload_hash, demanded_by, strict, on_deadline, held_at, deadline_at, decision,
+        decided_at, decided_by
+    )
+    select id, 1, 1, sha256('x'), 'queue', false, 'escalate', created_at, created_at, 'approve', created_at, 'ada'
+    from sink.turn;
+    insert into sink.wait (turn, attempt, name, asked_at, deadline_at, ended, ended_at)
+    select id, 1, 'answer', created_at, created_at, 'deadline', created_at from sink.turn;
+    insert into sink.signal (turn, name, number, is_decision, sent_with, request_hash, sent_at)
+    select id, 'answer', 1, false, 'key', sha256('x'), created_at from sink.turn;
+    insert into sink.follow_up (
+        turn, seal, position, state, child, inbound, queue, conversation, scope, key, content_type, strict_json, hash
+    )
+    select id, 1, 0, 'accepted', gen_random_uuid(), gen_random_uuid(), queue, conversation, 'follow_up', id::text,
+        'text/plain', false, sha256('x')
+    from sink.turn;
+    insert into sink.notice (turn, queue, kind, reason, noted_at)
+    select id, queue, 'escalation', 'dead', created_at from sink.turn;
+    update sink.turn set about = gen_random_uuid() where right(id::text, 1) in ('2', '3');
+"""
 
 
 async def _story(sink: Sink, clock: Clock) -> None:
@@ -82,6 +116,7 @@ async def _behind(server: Server, *, turns: int) -> Runs:
             "sink.now(), sink.now() + interval '10 days' + n * interval '1 hour' "
             f"from generate_series(1, {turns}) as n"
         )
+        await admin.execute(WAITED)  # type: ignore[attr-defined]
         await admin.execute("vacuum (analyze)")  # type: ignore[attr-defined]
 
     return await explained(server, partial(prepare, turns=turns), _story)

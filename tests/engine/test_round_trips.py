@@ -19,9 +19,11 @@ from tests.engine.stories import (
     Sink,
     arrival,
     draft,
+    parking,
     returning,
     sealing,
     short,
+    telling,
 )
 from tests.engine.suspense import OneSession
 
@@ -110,7 +112,47 @@ async def test_claim_is_two_and_a_third_for_what_ran_before(
     assert len(first) == many
     await one.release(*(returning(held) for held in first))
     again = await counted(lambda: one.claim(many))
-    assert again == ["begin", "with", "select", "select", "commit"]
+    assert again == ["begin", "with", "select", "with", "commit"]
+
+
+@MANY
+async def test_a_park_is_two_and_one_more_where_its_signal_was_there(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    held = await _hold(one, many)
+    sent = await counted(lambda: one.park(*(parking(h) for h in held)))
+    assert sent == ["begin", "with", "with", "commit"]
+    await one.signal(*(telling(h.turn) for h in held))
+    again = await one.claim(many)
+    sent = await counted(lambda: one.park(*(parking(h) for h in again)))
+    assert sent == ["begin", "with", "with", "with", "commit"]
+
+
+@MANY
+async def test_a_signal_is_four_and_one_more_where_it_is_waited_for(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    held = await _hold(one, many)
+    sent = await counted(lambda: one.signal(*(telling(h.turn, "early") for h in held)))
+    assert sent == ["begin", *["select"] * 3, "insert", "commit"]
+    await one.park(*(parking(h) for h in held))
+    sent = await counted(lambda: one.signal(*(telling(h.turn) for h in held)))
+    assert sent == ["begin", *["select"] * 3, "insert", "with", "commit"]
+    # What a signal says comes with the history.
+    sent = await counted(lambda: one.claim(many))
+    assert sent == ["begin", "with", "select", "with", "commit"]
+
+
+@MANY
+async def test_parked_turns_are_woken_in_three(
+    one: Sink, counted: Counted, travel: "Travel", many: int
+) -> None:
+    held = await _hold(one, many)
+    await one.park(*(parking(h, seconds=10) for h in held))
+    assert await counted(one.wake_parked) == ["select"]
+    await travel(11)
+    sent = await counted(one.wake_parked)
+    assert sent == ["select", "begin", "with", "with", "commit"]
 
 
 async def test_a_claim_that_finds_nothing_is_one(one: Sink, counted: Counted) -> None:

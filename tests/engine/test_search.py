@@ -9,12 +9,16 @@ import pytest
 
 from app.domain.ids import IdFactory
 from app.domain.lifecycle import MessageState, TurnState
-from app.engine.inspect import MessageView, TurnView
+from app.domain.model import HoldPlan
+from app.engine.inspect import MessageView
 from app.engine.search_messages import MessageFilter, search_messages
 from app.engine.search_turns import TurnFilter, search_turns
+from app.engine.standing import TurnView
+from tests.engine.held_stories import decide, deciding, expire, later, seal_held
 from tests.engine.stories import DEAD, DELIVERED, UNKNOWN, Sink, arrival, draft, returning, short
 
 if TYPE_CHECKING:
+    from tests.conftest import Travel
     from tests.database import Admin
 
 PAGES_MAX = 200
@@ -28,12 +32,25 @@ Bounds = dict[str, int]
 Wanted = dict[str, Any]
 
 
+ENDED_WITH = (
+    "replied",
+    "failed",
+    "undelivered",
+    "cancelled",
+    "sealed",
+    "processing",
+    "parked",
+    "held",
+    "escalated",
+)
+
+
 @pytest.fixture
-async def busy(sink: Sink) -> Sink:
+async def busy(sink: Sink, travel: "Travel") -> Sink:
     """Turns in every state, in two queues, and their messages in every state but one."""
     for n in range(ROUNDS):
         queue = QUEUES[n % 2]
-        for state in ("replied", "failed", "undelivered", "cancelled", "sealed", "processing"):
+        for state in ENDED_WITH:
             await sink.accept(arrival(f"{state}-{n}", f"{state}{n % 3}", queue=queue, priority=100))
             (held,) = await sink.claim(queue=queue)
             sets = (draft("1"), draft("2", destination="pager"), draft("3", destination="pager"))
@@ -46,6 +63,11 @@ async def busy(sink: Sink) -> Sink:
                 await sink.take(destination="pager")
                 (message, *_) = (await sink.look(held.turn)).messages
                 await sink.cancel_messages(message.id)
+            elif state == "parked":
+                assert await sink.park_one(held) == "parked"
+            elif state in ("held", "escalated"):
+                seconds = 1.0 if state == "escalated" else 86_400.0
+                await seal_held(sink, held, *sets, plan=HoldPlan("queue", seconds, "escalate"))
             elif state != "processing":
                 verdict = DELIVERED if state == "replied" else (DEAD, UNKNOWN)[n % 4 // 2]
                 await sink.seal_one(held, *sets)
@@ -59,6 +81,8 @@ async def busy(sink: Sink) -> Sink:
             arrival(f"tail-{n}", f"c{n % 3}", queue=queue),
             arrival(f"later-{n}", queue=queue, delay_seconds=3600.0),
         )
+    await travel(2)
+    await expire(sink)
     return sink
 
 
@@ -101,7 +125,7 @@ async def _true_ids(admin: "Admin", table: str, **wanted: Any) -> list[UUID]:
         and (wanted.get("states") is None or row["state"] in wanted["states"])
         and all(
             row[name] == wanted[name]
-            for name in ("conversation", "destination", "turn")
+            for name in ("conversation", "destination", "turn", "root", "about")
             if name in wanted
         )
     ]
@@ -111,6 +135,8 @@ STATES = [
     None,
     *({state} for state in TurnState),
     {"failed", "sealed"},
+    {"held", "escalated"},
+    {"parked", "queued", "cancelled"},
     {"queued", "waiting", "processing"},
     {"scheduled", "undelivered"},
     {"replied", "queued"},
@@ -130,6 +156,37 @@ async def test_turns_are_found_by_state_and_queue(
     assert {row["state"] for row in await admin.fetch("select state from sink.turn")} == set(
         TurnState
     )
+
+
+@BOUNDS
+@pytest.mark.parametrize("states", [None, frozenset({"scheduled"}), frozenset({"replied", "held"})])
+async def test_turns_are_found_by_what_they_came_of_and_by_what_they_tell_of(
+    sink: Sink, admin: "Admin", bounds: Bounds, states: frozenset[str] | None
+) -> None:
+    held = await sink.hold("a", "c")
+    follow_ups = [later(str(n), "c", delay_seconds=n % 2 * 60.0) for n in range(6)]
+    sealed = await seal_held(sink, held, draft(), follow_ups=follow_ups)
+    await decide(sink, deciding(held.turn, sealed.payload_hash))
+    await sink.due()
+    for _ in range(2):
+        child = await sink.claim_one()
+        grandchild = await seal_held(sink, child, follow_ups=[later("deeper", "d")], plan=None)
+        assert grandchild.state == "replied"
+    await sink.settle_next(DEAD)
+    await sink.escalate()
+    await sink.accept_one("other", "c")
+    (told,) = await _true_ids(admin, "turn", about=held.turn)
+    for queues, conversation in product((None, ["default"], ["nobodys"]), (None, "d")):
+        for related in ({"root": held.turn}, {"about": held.turn}):
+            wanted: Wanted = {"states": states, "queues": queues, **related}
+            wanted |= {} if conversation is None else {"conversation": conversation}
+            found = [turn.id for turn in await _turns(sink, bounds=bounds, **wanted)]
+            assert found == await _true_ids(admin, "turn", **wanted), wanted
+    assert len(await _turns(sink, bounds=bounds, queues=None, root=held.turn)) == 8
+    (view,) = await _turns(sink, bounds=bounds, queues=None, about=held.turn)
+    assert (view.id, view.about, view.inbound) == (told, held.turn, None)
+    both = await _turns(sink, bounds=bounds, queues=None, root=held.turn, about=held.turn)
+    assert both == []
 
 
 @BOUNDS

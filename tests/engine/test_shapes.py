@@ -10,7 +10,8 @@ from app.domain.lifecycle import MessageState, TurnState
 if TYPE_CHECKING:
     from tests.database import Admin
 
-SEALED = {"sealed", "replied", "undelivered"}
+ASKING = {"held", "escalated"}
+SEALED = {"sealed", "replied", "undelivered", *ASKING}
 
 # Values of a column that stands for "set", by name; unset is null, or what is given second.
 TURN = {
@@ -22,6 +23,7 @@ TURN = {
     "payload_hash": ("'\\x00'", "null"),
     "seal": ("1", "0"),
     "reason": ("'why'", "null"),
+    "deadline_at": ("sink.now()", "null"),
 }
 MESSAGE = {
     "attempt_id": ("gen_random_uuid()", "null"),
@@ -53,8 +55,13 @@ def turn_means_something(state: str, are_set: frozenset[str]) -> bool:
     lease = {"token", "lease_expires_at", "lease_seconds"}
     if are_set & lease != (lease if state == "processing" else set()):
         return False
-    seal = {"payload_hash", "seal"}
-    if are_set & seal != (seal if state in SEALED else set()):
+    if ("deadline_at" in are_set) != (state in {"parked", *ASKING}):
+        return False
+    # What was cancelled while it was held keeps its hash; what is to be revised has only the number of its set.
+    has_hash, has_seal = "payload_hash" in are_set, "seal" in are_set
+    if state != "cancelled" and has_hash != (state in SEALED):
+        return False
+    if has_hash and not has_seal:
         return False
     if ("reason" in are_set) != (state in ("failed", "cancelled")):
         return False
@@ -70,18 +77,28 @@ def message_means_something(state: str, are_set: frozenset[str]) -> bool:
         return False
     if "cancel_asked" in are_set and state != "sending":
         return False
-    if "blocked_by" in are_set:
-        if state != "pending":
-            return False
-    elif "due_since" not in are_set:
-        return False
     if ("delivered_at" in are_set) != (state == "delivered"):
         return False
     if state in ("dead", "unknown") and "reason" not in are_set:
         return False
     if state == "dead" and "may_have_arrived" in are_set:
         return False
-    return ("conversation" in are_set) == ("place" in are_set)
+    return _has_its_turn(state, are_set) and _has_its_place(state, are_set)
+
+
+def _has_its_turn(state: str, are_set: frozenset[str]) -> bool:
+    if state == "held":
+        return not are_set & {"blocked_by", "due_since"}
+    if "blocked_by" in are_set:
+        return state == "pending"
+    # What was cancelled may have been due at no time yet.
+    return "due_since" in are_set or state == "cancelled"
+
+
+def _has_its_place(state: str, are_set: frozenset[str]) -> bool:
+    if state == "held" or "conversation" not in are_set:
+        return "place" not in are_set
+    return "place" in are_set or state == "cancelled"
 
 
 def _combinations(states: list[str], columns: dict[str, tuple[str, str]]) -> list[Combination]:

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from tests.history import delivery_rules, input_rules, move_rules, person_rules, turn_rules
+from tests.history import (
+    delivery_rules,
+    hold_rules,
+    input_rules,
+    move_rules,
+    person_rules,
+    turn_rules,
+    wait_rules,
+)
 from tests.history.history import History
 
 RULES = (
@@ -10,6 +18,8 @@ RULES = (
     *turn_rules.RULES,
     *delivery_rules.RULES,
     *person_rules.RULES,
+    *hold_rules.RULES,
+    *wait_rules.RULES,
     *move_rules.RULES,
 )
 

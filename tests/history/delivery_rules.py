@@ -16,16 +16,25 @@ def nothing_is_sent_before_its_seal(history: History) -> Iterator[str]:
         if message is None:
             yield f"{receipt.got.key} was received and never sealed"
             continue
-        seal = next(iter(history.events_of(message.id, "seal")), None)
-        if seal is None or receipt.got.at < history.log_time(seal) - CLOCK_SECONDS_MAX:
+        seal = history.first_move(message.id)
+        if (
+            seal is None
+            or seal.verb not in ("seal", "edit", "escalate")
+            or receipt.got.at < history.log_time(seal) - CLOCK_SECONDS_MAX
+        ):
             yield f"{message.key} was received before it was sealed"
 
 
 def every_attempt_is_the_same(history: History) -> Iterator[str]:
-    """All attempts carry the key and the bytes that were sealed, and no two messages share a key."""
-    for key, count in Counter(message.key for message in history.rows.messages).items():
-        if count > 1:
-            yield f"{key} is the key of {count} messages"
+    """All attempts carry the key and the bytes that were sealed, and no two messages share a key.
+
+    What stays of a held set that is edited is a message of another set of its turn, under the same key.
+    """
+    sets = Counter((message.key, message.seal) for message in history.rows.messages)
+    turns = {(message.key, message.turn) for message in history.rows.messages}
+    of_several = [key for key, count in Counter(key for key, _ in turns).items() if count > 1]
+    for key in [*(key for (key, _), count in sets.items() if count > 1), *of_several]:
+        yield f"{key} is the key of several messages"
     for receipt in history.receipts:
         got, message = receipt.got, history.message_by_key.get(receipt.got.key)
         if message is None:
@@ -106,6 +115,9 @@ def attempts_are_recorded_first(history: History) -> Iterator[str]:
     """No more requests reach a receiver than attempts were recorded before; and their cap holds."""
     cap = history.terms.message_attempts_max
     for message in history.rows.messages:
+        if history.message_by_key[message.key] is not message:
+            # An edit has put another in its place, under its key.
+            continue
         takes = [e for e in history.events_of(message.id, "take") if e.to_state == "sending"]
         if message.attempts != len(takes):
             yield f"{message.key} has {message.attempts} attempts and was taken {len(takes)} times"
@@ -140,7 +152,8 @@ def _lanes(history: History) -> dict[object, list[KeptMessage]]:
     """Everything that has an order, in its order: conversations at a destination, and sets."""
     lanes: dict[object, list[KeptMessage]] = defaultdict(list)
     for message in sorted(history.rows.messages, key=lambda m: (m.place or 0, m.position)):
-        if message.conversation is not None:
+        # Without a place it was never let go.
+        if message.conversation is not None and message.place is not None:
             lanes[message.queue, message.conversation, message.destination].append(message)
     for message in sorted(history.rows.messages, key=lambda m: m.position):
         own_set = (message.turn, message.seal)

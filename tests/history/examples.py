@@ -30,6 +30,7 @@ from tests.history.rows import (
     KeptTurn,
     Rows,
 )
+from tests.history.waiting_rows import KeptFollowUp, KeptHold, KeptSignal, KeptWait
 
 T = TypeVar("T")
 SCOPE, LANE, CRM = "queue/q", "c", "crm"
@@ -46,6 +47,10 @@ class Run:
     attempts: list[KeptAttempt] = field(default_factory=list)
     messages: list[KeptMessage] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    holds: list[KeptHold] = field(default_factory=list)
+    waits: list[KeptWait] = field(default_factory=list)
+    signals: list[KeptSignal] = field(default_factory=list)
+    follow_ups: list[KeptFollowUp] = field(default_factory=list)
     stuck_sessions: int = 0
 
     def history(self) -> History:
@@ -57,6 +62,10 @@ class Run:
             tuple(self.attempts),
             tuple(self.messages),
             tuple(self.events),
+            tuple(self.holds),
+            tuple(self.waits),
+            tuple(self.signals),
+            tuple(self.follow_ups),
             self.stuck_sessions,
         )
         return History(self.records, rows)

@@ -22,6 +22,7 @@ from tests.history.log import (
     Vital,
 )
 from tests.history.rows import Event, KeptMessage, Rows
+from tests.history.waiting_rows import KeptHold, KeptWait
 
 # How far readings of the two clocks may be apart, and how long a record takes to be written.
 CLOCK_SECONDS_MAX = 0.05
@@ -130,7 +131,10 @@ class History:
 
     @cached_property
     def message_by_key(self) -> dict[str, KeptMessage]:
-        return {message.key: message for message in self.rows.messages}
+        """By each key its message: of a set that was edited the one that took its place."""
+        return {
+            message.key: message for message in sorted(self.rows.messages, key=lambda m: m.seal)
+        }
 
     @cached_property
     def turn_events(self) -> dict[str, list[Event]]:
@@ -144,9 +148,43 @@ class History:
         return _by(lambda event: event.message or "", events)
 
     @cached_property
+    def sets(self) -> dict[tuple[str, int], list[KeptMessage]]:
+        """The messages of each set, void ones too, by its turn and number."""
+        return _by(lambda message: (message.turn, message.seal), self.rows.messages)
+
+    @cached_property
     def messages_of(self) -> dict[str, list[KeptMessage]]:
-        """The messages of each turn, in the order of its set."""
-        return _by(lambda message: message.turn, self.rows.messages)
+        """The messages of each turn's last set, in its order."""
+        return {turn.id: self.sets.get((turn.id, turn.seal), []) for turn in self.rows.turns}
+
+    def seal_numbers(self, turn: str) -> dict[int, int]:
+        """The number of the set that each attempt sealed: an edit makes another."""
+        numbers: dict[int, int] = {}
+        made = 0
+        for event in self.turn_events.get(turn, ()):
+            made += event.verb in ("seal", "edit", "escalate")
+            if event.verb == "seal" and event.attempt is not None:
+                numbers[event.attempt] = made
+        return numbers
+
+    @cached_property
+    def holds_of(self) -> dict[str, list[KeptHold]]:
+        return _by(lambda hold: hold.turn, self.rows.holds)
+
+    @cached_property
+    def waits_of(self) -> dict[str, list[KeptWait]]:
+        return _by(lambda wait: wait.turn, self.rows.waits)
+
+    @cached_property
+    def told_of(self) -> dict[str, list[KeptMessage]]:
+        """What was said to people about each turn."""
+        about = {turn.id: turn.about for turn in self.rows.turns if turn.about is not None}
+        told = [message for message in self.rows.messages if message.turn in about]
+        return _by(lambda message: about[message.turn], told)
+
+    def first_move(self, message: str) -> Event | None:
+        """How a message came to be: sealed, put there by an edit, or to tell somebody."""
+        return next(iter(self.message_events.get(message, ())), None)
 
     @cached_property
     def attempt_of(self) -> dict[tuple[str, str], int]:

@@ -7,6 +7,9 @@ from tests.history.history import CLOCK_SECONDS_MAX, History
 from tests.history.rows import Event
 
 _ENDED = frozenset({"replied", "undelivered", "failed", "cancelled"})
+# In these a turn waits for somebody until its deadline.
+_WAITS = frozenset({"held", "escalated", "parked"})
+_GOES_ON = frozenset({"seal", "claim", "wake", "approve", "edit", "revise", "expire", "redrive"})
 _Moves = Mapping[str, frozenset[tuple[str | None, str]]]
 
 
@@ -33,7 +36,7 @@ def _chain(name: str, events: Sequence[Event], *, state: str, declared: _Moves) 
 
 
 def cancel_is_final(history: History) -> Iterator[str]:
-    """After a cancel was acknowledged nothing of it is sealed, and no attempt of it begins."""
+    """After a cancel was acknowledged nothing of it is sealed, woken or decided, and no attempt of it begins."""
     for call in history.calls:
         asked, told = call.asked, call.granted
         if told is None or asked.verb not in ("cancel", "cancel_message"):
@@ -49,15 +52,19 @@ def cancel_is_final(history: History) -> Iterator[str]:
                     yield f"{message} was taken again after it was cancelled"
         for event in history.turn_events.get(asked.turn or "", ()):
             late = event.at > history.database_time(told.at) + CLOCK_SECONDS_MAX
-            if event.verb == "seal" and late:
-                yield f"{event.turn} was sealed after it was cancelled"
+            if event.verb in _GOES_ON and late and told.state == "cancelled":
+                yield f"{event.turn} went on by {event.verb} after it was cancelled"
 
 
 def every_turn_comes_to_its_end(history: History) -> Iterator[str]:
-    """Once there are no more faults, each accepted inbound is answered, or waits for a person."""
+    """Once there are no more faults, each accepted inbound is answered, or waits for a person or its time.
+
+    Only a follow-up may have its time still to come.
+    """
     if history.healed:
         for turn in history.rows.turns:
-            if turn.state not in _ENDED:
+            is_later = turn.depth > 0 and turn.state == "scheduled"
+            if turn.state not in _ENDED | _WAITS and not is_later:
                 yield f"{turn.id} is still {turn.state}"
 
 
@@ -69,6 +76,8 @@ def nothing_due_is_left_undone(history: History) -> Iterator[str]:
     for turn in history.rows.turns:
         if turn.state in ("queued", "scheduled") and turn.due_at < late:
             yield f"{turn.id} is {turn.state} and was due {late - turn.due_at:.1f} s before its limit"
+        if turn.deadline_at is not None and turn.deadline_at < late:
+            yield f"{turn.id} is {turn.state}, and its deadline came {late - turn.deadline_at:.1f} s before its limit"
         if turn.lease_expires_at is not None and turn.lease_expires_at < late:
             yield f"the lease of {turn.id} lapsed and nobody swept it"
     for message in history.rows.messages:

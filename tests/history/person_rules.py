@@ -18,7 +18,8 @@ def what_is_held_waits_for_a_person(history: History) -> Iterator[str]:
     Counted, not paired: a worker that was frozen before its first byte may come behind the request that replaced it.
     """
     for message in history.rows.messages:
-        if message.destination not in history.terms.holding:
+        is_replaced = history.message_by_key[message.key] is not message
+        if message.destination not in history.terms.holding or is_replaced:
             continue
         wanted = [
             event
@@ -82,7 +83,7 @@ def what_stands_still_does_not_age(history: History) -> Iterator[str]:
     pauses = list(_pauses(history))
     for message in history.rows.messages:
         events = history.message_events.get(message.id, ())
-        sealed = next((event.at for event in events if event.verb == "seal"), None)
+        sealed = next((event.at for event in events if event.to_state == "pending"), None)
         if sealed is None or message.attempts_used >= attempts_max:
             continue
         for event in events:

@@ -43,10 +43,12 @@ class PostAnswered:
 class Asked:
     """An agent or an operator is about to call. `call` names this one request; a repeat is another one.
 
-    `verb`: `claim`, `renew`, `release`, `fail` (a release that counts), `seal`, `cancel`, `redrive`, `resolve`, or
-    `cancel_message`, `redrive_message`; `pause`, `resume`, whose `request` names what: `queue/<name>`,
-    `destination/<name>` or `all/`. Else `request` says which request it is, so that the same one again can be told
-    from another: for a seal anything that is equal if and only if the message sets are equal, such as a hash.
+    `verb`: `claim`, `renew`, `release`, `fail` (a release that counts), `park`, `seal`, `cancel`, `redrive`, `resolve`,
+    or `cancel_message`, `redrive_message`; `pause`, `resume`, whose `request` names what: `queue/<name>`,
+    `destination/<name>` or `all/`; `signal`, `decide`. Else `request` says which request it is, so that the same one
+    again can be told from another: for a seal anything that is equal if and only if the message sets are equal, such as
+    a hash. A park and a signal have a `name`, a decision what was decided about which `payload_hash`; the bodies of a
+    signal and of what an edit wants to be sent stand in `bodies_base64`.
     """
 
     call: str
@@ -59,6 +61,10 @@ class Asked:
     message: str | None = None
     request: str | None = None
     bodies_base64: tuple[str, ...] | None = None
+    name: str | None = None
+    decision: str | None = None
+    payload_hash: str | None = None
+    follow_ups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,17 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What a claim's history says of a park: how it ended, and what its signal said."""
+
+    attempt: int
+    name: str
+    body_base64: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """One turn that a claim gave."""
+    """One turn that a claim gave. `heard` None: nobody has looked at its history."""
 
     turn: str
     token: str
@@ -79,6 +94,7 @@ class Given:
     inbound: tuple[Input, ...]
     lease_seconds: float
     conversation: str | None = None
+    heard: tuple[Heard, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +108,10 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The answer to an `Asked`: `status` None when there was none. `turns` for a claim, `messages` for a seal."""
+    """The answer to an `Asked`: `status` None when there was none. `turns` for a claim, `messages` for a seal.
+
+    `follow_ups` are the turns that a seal promised; `decision` and `by` what stands of a decision.
+    """
 
     call: str
     at: float
@@ -104,6 +123,9 @@ class Told:
     turns: tuple[Given, ...] = ()
     messages: tuple[Promise, ...] = ()
     newer_inbound: int | None = None
+    follow_ups: tuple[str, ...] = ()
+    decision: str | None = None
+    by: str | None = None
 
 
 # The receiver's side.
@@ -172,7 +194,8 @@ class Terms:
     `wire_is_whole`: no delivery worker was killed or frozen, and no answer of a receiver was cut or late, so that
     nothing that was confirmed has a reason to be sent again. `destinations` are those whose receivers wrote logs; None:
     all. `holding` are those where what is unknown waits for a person. `message_age_seconds_max` is when a message is
-    given up although it has attempts left.
+    given up although it has attempts left. `held_queues` hold every set, `sent_queues` send one at its deadline, and
+    `told_queues` have somebody who is told of holds.
     `slack_seconds` is how long something due may stay undone after the last fault: poll, sweep and one try.
     """
 
@@ -183,6 +206,9 @@ class Terms:
     wire_is_whole: bool = False
     destinations: tuple[str, ...] | None = None
     holding: tuple[str, ...] = ()
+    held_queues: tuple[str, ...] = ()
+    sent_queues: tuple[str, ...] = ()
+    told_queues: tuple[str, ...] = ()
     slack_seconds: float = 5.0
 
 

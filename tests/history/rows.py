@@ -12,6 +12,8 @@ import asyncpg
 
 from app.domain.ids import INBOUND_PREFIX, MESSAGE_PREFIX, TURN_PREFIX, format_id
 from tests.history.log import Moment, encode, now
+from tests.history.waiting_rows import QUERIES as WAITING
+from tests.history.waiting_rows import KeptFollowUp, KeptHold, KeptSignal, KeptWait
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -47,7 +49,10 @@ class KeptInbound:
 
 @dataclass(frozen=True, slots=True)
 class KeptTurn:
-    """`lane_seq` is its place in its lane."""
+    """`lane_seq` is its place in its lane, `seal` the number of its last set, `about` the turn that it tells of.
+
+    Until `deadline_at` it waits for somebody. `root` is the turn that its chain of follow-ups began with.
+    """
 
     id: str
     queue: str
@@ -59,6 +64,11 @@ class KeptTurn:
     due_at: float
     lease_expires_at: float | None
     payload_hash: str | None
+    seal: int = 1
+    deadline_at: float | None = None
+    about: str | None = None
+    root: str | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,9 @@ class KeptMessage:
     due_at: float
     blocked_by: str | None
     lease_expires_at: float | None
+    recipient: str | None = None
+    headers: str = "{}"
+    delay_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,10 @@ class Rows:
     attempts: tuple[KeptAttempt, ...]
     messages: tuple[KeptMessage, ...]
     events: tuple[Event, ...]
+    holds: tuple[KeptHold, ...] = ()
+    waits: tuple[KeptWait, ...] = ()
+    signals: tuple[KeptSignal, ...] = ()
+    follow_ups: tuple[KeptFollowUp, ...] = ()
     stuck_sessions: int = 0
 
 
@@ -147,8 +164,9 @@ QUERIES: dict[str, tuple[type[Any], str]] = {
     ),
     "turns": (
         KeptTurn,
-        f"""select id, queue, conversation, lane_seq, state, attempt, attempts_used,
-            {_times("", "due_at", "lease_expires_at")}, 'sha256:' || encode(payload_hash, 'hex') as payload_hash
+        f"""select id, queue, conversation, lane_seq, state, attempt, attempts_used, seal, about, root, depth,
+            {_times("", "due_at", "lease_expires_at", "deadline_at")},
+            'sha256:' || encode(payload_hash, 'hex') as payload_hash
         from sink.turn order by id""",
     ),
     "attempts": (
@@ -159,6 +177,7 @@ QUERIES: dict[str, tuple[type[Any], str]] = {
         KeptMessage,
         f"""select o.id, o.turn, o.seal, o.position, o.queue, o.conversation, o.destination, o.place, o.strict, o.state,
             p.key, p.body as body_base64, p.content_type, o.attempts, o.attempts_used, o.blocked_by as blocked_by,
+            p.recipient, p.headers::text as headers, o.delay_seconds,
             {_times("o.", "due_at", "lease_expires_at")}
         from sink.outbox as o inner join sink.outbox_payload as p on p.message = o.id
         order by o.turn, o.seal, o.position""",
@@ -169,6 +188,7 @@ QUERIES: dict[str, tuple[type[Any], str]] = {
             {_times("", "at")}
         from sink.event order by id""",
     ),
+    **WAITING,
 }
 # A session is given time to end its transaction by itself.
 _STUCK = """
@@ -224,6 +244,9 @@ def _message(value: UUID) -> str:
 _SPELLED: dict[str, Callable[[Any], str]] = {
     "inbound": _inbound,
     "turn": _turn,
+    "child": _turn,
+    "about": _turn,
+    "root": _turn,
     "message": _message,
     "blocked_by": _message,
     "token": str,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.stories import draft
+from tests.engine.held_stories import decide, deciding, later, seal_held
+from tests.engine.stories import draft, telling
 from tests.history.examples import Run, change, find, good_run
-from tests.history.log import Log, Posted, from_lines, read_folder, to_line
+from tests.history.log import Log, Posted, encode, from_lines, read_folder, to_line
 from tests.history.rows import FILE, Rows, read_database, read_rows, write_rows
 
 if TYPE_CHECKING:
@@ -94,3 +95,27 @@ async def test_the_database_is_read_in_the_words_of_the_api(
     assert (tmp_path / FILE).exists()
     assert asdict(read_rows(tmp_path)) == asdict(rows)
     assert isinstance(read_rows(tmp_path), Rows)
+
+
+async def test_what_waits_is_read_in_the_words_of_the_api(
+    sink: "Sink", database_url: str, tmp_path: Path
+) -> None:
+    held = await sink.hold("a", "c")
+    sealed = await seal_held(sink, held, draft("1", "c"), follow_ups=(later("soon"), later("own")))
+    await sink.signal(telling((await sink.parked("b", name="paid")).turn, "paid"))
+    await decide(sink, deciding(held.turn, sealed.payload_hash))
+    rows = await read_database(database_url)
+    turns = {turn.id: turn for turn in rows.turns}
+    (hold,), (wait,), (signal,) = rows.holds, rows.waits, rows.signals
+    assert (hold.payload_hash, hold.decision, hold.decided_by) == (
+        sealed.payload_hash,
+        "approve",
+        "ada",
+    )
+    assert turns[hold.turn].payload_hash == hold.payload_hash
+    assert (wait.name, wait.ended, wait.signal) == ("paid", "signal", signal.number)
+    assert signal.body_base64 == encode(b'"yes"')
+    assert [turns[one.child].depth for one in rows.follow_ups] == [1, 1]
+    assert {one.inbound for one in rows.follow_ups} <= {one.id for one in rows.inbound}
+    write_rows(rows, tmp_path)
+    assert asdict(read_rows(tmp_path)) == asdict(rows)

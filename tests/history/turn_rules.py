@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.history.history import CLOCK_SECONDS_MAX, Call, History
 from tests.history.rows import Event
@@ -9,7 +10,12 @@ from tests.history.rows import Event
 # By these an agent, or the sweep for it, gives a turn back; their moves begin when its row is locked already.
 _GIVEN_BACK = ("sweep", "release", "fail")
 # How an attempt has ended whose holder was granted this. A turn that was handed back either way is handed back.
-_ENDS = {"seal": ("seal",), "release": ("release", "fail"), "fail": ("release", "fail")}
+_ENDS = {
+    "seal": ("seal",),
+    "park": ("park",),
+    "release": ("release", "fail"),
+    "fail": ("release", "fail"),
+}
 
 
 def _begins(event: Event) -> bool:
@@ -47,7 +53,7 @@ def only_the_holder_is_obeyed(history: History) -> Iterator[str]:
             claimed[given.turn].append((call.told.at, given.attempt))
     for call in history.calls:
         asked = call.asked
-        if call.granted is None or asked.verb not in ("renew", "seal", "release", "fail"):
+        if call.granted is None or asked.verb not in ("renew", *_ENDS):
             continue
         turn = asked.turn or ""
         attempt = history.attempt_of.get((turn, asked.token or ""))
@@ -88,12 +94,14 @@ def a_lease_lasts(history: History) -> Iterator[str]:
 
 
 def a_set_is_sealed_once(history: History) -> Iterator[str]:
-    """A turn has at most one seal, and everybody who was granted it was told the same."""
+    """A turn has one seal, one more after each revision, and everybody who was granted one was told the same."""
     for turn in history.rows.turns:
-        seals = [e for e in history.turn_events.get(turn.id, ()) if e.verb == "seal"]
-        if len(seals) > 1:
-            yield f"{turn.id} was sealed {len(seals)} times"
-    for turn_id, calls in _seals(history).items():
+        verbs = [
+            e.verb for e in history.turn_events.get(turn.id, ()) if e.verb in ("seal", "revise")
+        ]
+        if any(pair == ("seal", "seal") for pair in pairwise(verbs)):
+            yield f"{turn.id} was sealed more than once: {verbs}"
+    for (turn_id, attempt), calls in _seals(history).items():
         granted = [call for call in calls if call.granted]
         told = {
             (call.granted.payload_hash, tuple((m.id, m.key) for m in call.granted.messages))
@@ -102,7 +110,8 @@ def a_set_is_sealed_once(history: History) -> Iterator[str]:
         }
         if len(told) > 1 or len({call.asked.request for call in granted}) > 1:
             yield f"the seals of {turn_id} were granted with {sorted(map(str, told))}"
-        kept = tuple((m.id, m.key) for m in history.messages_of.get(turn_id, ()))
+        number = history.seal_numbers(turn_id).get(attempt, 0)
+        kept = tuple((m.id, m.key) for m in history.sets.get((turn_id, number), ()))
         if any(messages != kept for _, messages in told):
             yield f"a seal of {turn_id} was answered with {told}, and {kept} is kept"
 
@@ -110,57 +119,62 @@ def a_set_is_sealed_once(history: History) -> Iterator[str]:
 def a_set_is_whole(history: History) -> Iterator[str]:
     """A turn has messages if and only if it was sealed: all that its holder asked for, in that order."""
     calls = _seals(history)
-    for turn in history.rows.turns:
-        seal = next((e for e in history.turn_events.get(turn.id, ()) if e.verb == "seal"), None)
-        messages = history.messages_of.get(turn.id, [])
-        bodies = tuple(message.body_base64 for message in messages)
-        if seal is None:
-            if messages:
-                yield f"{turn.id} has {len(messages)} messages and no seal"
-            continue
-        asked = [
-            call.asked.bodies_base64
-            for call in calls.get(turn.id, ())
-            if history.attempt_of.get((turn.id, call.asked.token or "")) == seal.attempt
-        ]
-        if not asked:
-            yield f"{turn.id} was sealed in attempt {seal.attempt}, whose holder never asked for it"
-        elif None not in asked and bodies not in asked:
-            yield f"{turn.id} was sealed with {len(bodies)} messages that nobody asked for together"
+    sealed: dict[tuple[str, int], int] = {
+        (turn.id, number): attempt
+        for turn in history.rows.turns
+        for attempt, number in history.seal_numbers(turn.id).items()
+    }
+    for (turn_id, number), messages in history.sets.items():
         if [message.position for message in messages] != list(range(len(messages))):
-            yield f"the set of {turn.id} has positions {[m.position for m in messages]}"
+            yield f"the set of {turn_id} has positions {[m.position for m in messages]}"
+        made_by = {event.verb for m in messages if (event := history.first_move(m.id))}
+        if (turn_id, number) not in sealed and made_by - {"edit", "escalate"}:
+            yield f"{turn_id} has {len(messages)} messages and no seal"
+    for (turn_id, number), attempt in sealed.items():
+        bodies = tuple(message.body_base64 for message in history.sets.get((turn_id, number), ()))
+        asked = [call.asked.bodies_base64 for call in calls.get((turn_id, attempt), ())]
+        if not asked:
+            yield f"{turn_id} was sealed in attempt {attempt}, whose holder never asked for it"
+        elif None not in asked and bodies not in asked:
+            yield f"{turn_id} was sealed with {len(bodies)} messages that nobody asked for together"
 
 
-def _seals(history: History) -> dict[str, list[Call]]:
-    found: dict[str, list[Call]] = defaultdict(list)
+def _seals(history: History) -> dict[tuple[str, int], list[Call]]:
+    """The calls that wanted to seal, by the turn and the attempt whose token each showed."""
+    found: dict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in history.calls:
         if call.asked.verb == "seal":
-            found[call.asked.turn or ""].append(call)
+            turn = call.asked.turn or ""
+            found[turn, history.attempt_of.get((turn, call.asked.token or ""), 0)].append(call)
     return found
 
 
 def attempts_are_counted_once(history: History) -> Iterator[str]:
-    """Every claim counts, a release gives it back, a redrive begins anew; and the caps of both hold."""
+    """Every claim counts; a release, a park and a revision give it back, a redrive begins anew; and the caps hold."""
     terms = history.terms
     for turn in history.rows.turns:
-        claims = releases = 0
+        claims = releases = free = 0
         for event in history.turn_events.get(turn.id, ()):
             if (event.verb, event.from_state) == ("redrive", "failed"):
-                claims = releases = 0
+                claims = releases = free = 0
             claims += _begins(event)
             releases += event.verb == "release"
-            if terms.turn_attempts_max and claims - releases > terms.turn_attempts_max:
-                yield f"{turn.id} was claimed for the {claims - releases}th time that counts"
+            free += event.verb in ("release", "park", "revise")
+            if terms.turn_attempts_max and claims - free > terms.turn_attempts_max:
+                yield f"{turn.id} was claimed for the {claims - free}th time that counts"
                 break
             if terms.releases_max is not None and releases > terms.releases_max + 1:
                 yield f"{turn.id} was released {releases} times"
                 break
-        if turn.attempts_used != claims - releases:
-            yield f"{turn.id} has used {turn.attempts_used} attempts in {claims} claims, {releases} free"
+        if turn.attempts_used != claims - free:
+            yield f"{turn.id} has used {turn.attempts_used} attempts in {claims} claims, {free} free"
 
 
 def a_lane_runs_one_turn_at_a_time(history: History) -> Iterator[str]:
-    """Turns of a conversation are processed one after another, and begun in the order of their places."""
+    """Turns of a conversation are processed one after another, and begun in the order of their places.
+
+    One that is parked goes on.
+    """
     turns = {turn.id: turn for turn in history.rows.turns if turn.conversation is not None}
     moves: dict[object, list[Event]] = defaultdict(list)
     for event in history.rows.events:
@@ -171,7 +185,7 @@ def a_lane_runs_one_turn_at_a_time(history: History) -> Iterator[str]:
         running: set[str] = set()
         begun: list[str] = []
         for event in events:
-            if event.from_state == "processing":
+            if event.from_state in ("processing", "parked") and event.to_state != "parked":
                 running.discard(event.turn)
             if not _begins(event):
                 continue

@@ -168,6 +168,16 @@ tests:
         values: '0x40'
       - series: 'sinksweep_breaker{{destination="mail", state="closed"}}'
         values: '1x40'
+      - series: 'sinksweep_turns{{queue="support", state="escalated", instance="a"}}'
+        values: '0x10 2x30'
+      - series: 'sinksweep_turns{{queue="support", state="held", instance="a"}}'
+        values: '7x40'
+      - series: 'sinksweep_notices_total{{queue="quiet", kind="hold", result="nobody"}}'
+        values: '0x10 1x30'
+      - series: 'sinksweep_notices_total{{queue="support", kind="hold", result="told"}}'
+        values: '0+5x40'
+      - series: 'sinksweep_oldest_notice_age_seconds{{instance="a"}}'
+        values: '0x10 0+60x30'
     alert_rule_test:
       - eval_time: 5m
         alertname: SinksweepNothingDelivered
@@ -184,6 +194,30 @@ tests:
           - exp_labels: {{severity: critical}}
             exp_annotations:
               summary: "No process sweeps: what a crash strands stays stranded"
+      - eval_time: 5m
+        alertname: SinksweepHoldsEscalated
+        exp_alerts: []
+      - eval_time: 30m
+        alertname: SinksweepHoldsEscalated
+        exp_alerts:
+          - exp_labels: {{severity: critical, queue: support}}
+            exp_annotations:
+              summary: "2 turns of support wait for a decision past their deadline"
+      - eval_time: 30m
+        alertname: SinksweepNobodyAsked
+        exp_alerts:
+          - exp_labels: {{severity: warning, queue: quiet}}
+            exp_annotations:
+              summary: "Turns of quiet wait for a person, and nobody is told"
+      - eval_time: 12m
+        alertname: SinksweepNoticesWait
+        exp_alerts: []
+      - eval_time: 30m
+        alertname: SinksweepNoticesWait
+        exp_alerts:
+          - exp_labels: {{severity: critical}}
+            exp_annotations:
+              summary: "Somebody has been to be told of something for 19m 0s"
       - eval_time: 30m
         alertname: SinksweepBreakerOpen
         exp_alerts:

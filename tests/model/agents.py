@@ -1,5 +1,6 @@
 """Providers, the clock and agents, zombies among them."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -8,13 +9,16 @@ from hypothesis.stateful import precondition, rule
 from app.domain.model import (
     AlreadySealed,
     Claimed,
+    DraftFollowUp,
     HandBack,
     HandedBack,
+    HoldPlan,
     LeaseLost,
     Renewed,
     Sealed,
 )
-from tests.engine.stories import Sink, arrival, draft, only, sealing, wish
+from tests.engine.held_stories import holding
+from tests.engine.stories import Sink, arrival, draft, only, wish
 from tests.model import turn_rules as rules
 from tests.model.policies import JOINING
 from tests.model.stage import Crash
@@ -22,15 +26,18 @@ from tests.model.story import (
     CONVERSATION,
     CRASH,
     DRAFTS,
+    FOLLOW_UPS,
     LONG_SECONDS,
     NTH,
     ORDER,
+    PLAN,
     Story,
     chosen,
     few_open,
     some_due,
     some_lapsed,
 )
+from tests.model.waiting_rules import as_kept
 
 
 class Agents(Story):
@@ -167,24 +174,26 @@ class Agents(Story):
             assert answer == [HandedBack(said)] if said else isinstance(only(answer), LeaseLost)
 
     @precondition(lambda self: self.held)
-    @rule(nth=NTH, drafts=DRAFTS, crash=CRASH, order=ORDER)
+    @rule(nth=NTH, drafts=DRAFTS, crash=CRASH, order=ORDER, plan=PLAN, follow_ups=FOLLOW_UPS)
     def seal(
         self,
         nth: int,
         drafts: list[tuple[str, str | None, float]],
         crash: Crash,
         order: Literal["strict"] | None = None,
+        plan: HoldPlan | None = None,
+        follow_ups: Sequence[DraftFollowUp] = (),
     ) -> None:
         held = self.nth_held(nth)
-        request = sealing(
-            held,
-            *(
-                draft(str(n), conversation, destination=destination, delay_seconds=delay)
-                for n, (destination, conversation, delay) in enumerate(drafts)
-            ),
-            order=order,
-        )
-        minted = [(self.stage.ids.ahead(n), *one) for n, one in enumerate(drafts, 1)]
+        messages = [
+            draft(str(n), conversation, destination=destination, delay_seconds=delay)
+            for n, (destination, conversation, delay) in enumerate(drafts)
+        ]
+        request = holding(held, *messages, follow_ups=follow_ups, plan=plan, order=order)
+        ahead = self.stage.ids.ahead
+        minted = [(ahead(n), one) for n, one in enumerate(messages, 1)]
+        # The inbound of each has the id before.
+        children = [ahead(len(messages) + 2 * n) for n in range(1, len(follow_ups) + 1)]
         said, answer = self.play(
             lambda world: rules.seal(
                 world,
@@ -193,6 +202,8 @@ class Agents(Story):
                 request=request.request_hash,
                 drafts=minted,
                 strict=order == "strict",
+                follow_ups=as_kept(follow_ups, children),
+                plan=plan,
             ),
             lambda sink: sink.seal(request),
             crash=crash,
@@ -202,8 +213,10 @@ class Agents(Story):
         match only(answer):
             case Sealed() as sealed:
                 assert said == ("repeated" if sealed.repeated else "sealed")
-                mine = self.world.set_of(held.turn)
+                number = self.world.turns[held.turn].seals[held.attempt]
+                mine = self.world.set_of(held.turn, number)
                 assert [(m.id, m.state) for m in sealed.messages] == [(m.id, m.state) for m in mine]
+                assert len(sealed.follow_ups) == len(follow_ups)
                 assert sealed.state == self.world.turns[held.turn].state
             case AlreadySealed():
                 assert said == "already_sealed"
@@ -223,7 +236,7 @@ class Agents(Story):
         before = len(self.held)
         self.claim(1, None, "")
         if len(self.held) > before:
-            self.seal(1, drafts, "", order)
+            self.seal(1, drafts, "", order, None, ())
 
     @precondition(lambda self: some_lapsed(self.turns(), self.world.now))
     @rule(crash=CRASH)

@@ -3,9 +3,19 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from tests.model import waiting_rules
 from tests.model.world import CLOSED, STUCK, World
 
-RUNNING = ("scheduled", "waiting", "queued", "processing", "failed")
+RUNNING = (
+    "scheduled",
+    "waiting",
+    "queued",
+    "processing",
+    "parked",
+    "held",
+    "escalated",
+    "failed",
+)
 
 
 def cancel_turn(world: World, turn: UUID) -> str:
@@ -14,6 +24,7 @@ def cancel_turn(world: World, turn: UUID) -> str:
     if it.state in RUNNING:
         if it.state == "processing":
             it.ended[it.attempt] = "cancelled"
+        waiting_rules.cancel(world, it)
         it.state, it.lease_until = "cancelled", None
         world.leave_lane(it)
     elif it.state in ("sealed", "undelivered"):

@@ -15,7 +15,13 @@ JOINING = Joining(
     bytes_max=1 << 20,
 )
 TURN_POLICY = TurnPolicy(
-    attempts_max=3, releases_max=2, backoff_seconds=1.0, backoff_seconds_max=8.0
+    attempts_max=3,
+    releases_max=2,
+    backoff_seconds=1.0,
+    backoff_seconds_max=8.0,
+    reminder_seconds=20.0,
+    reminder_seconds_max=40.0,
+    revisions_max=1,
 )
 CRM, MAIL, HELD = "crm", "mail", "held"
 # One that gives up at once, so that messages get stuck, one that tries again, so that others wait, and one that leaves

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from app.domain.ids import IdFactory
+from app.domain.ids import MESSAGE_PREFIX, IdFactory, format_id
 from app.engine.database import open_pool
 from app.engine.transaction import DatabaseUnavailable
 from tests.crash.scene import BROKEN, DIRTY_MAX, EPOCH, TABLES, Still, StoppedClock
@@ -34,15 +34,28 @@ SECONDS = f"extract(epoch from {{}} - timestamptz '{EPOCH}')::double precision"
 TURNS = f"""
     select id, conversation, state, {SECONDS.format("created_at")},
         case when due_at = 'infinity' then 'infinity' else {SECONDS.format("due_at")} end, priority, lane_seq,
-        inbound_count, attempt, attempts_used, releases, {SECONDS.format("lease_expires_at")}
+        inbound_count, attempt, attempts_used, releases, {SECONDS.format("lease_expires_at")},
+        {SECONDS.format("deadline_at")}, seal, payload_hash is not null, root, depth, revisions, parks
     from sink.turn order by id
 """
 MESSAGES = f"""
     select id, turn, position, conversation, destination, place, strict, state, blocked_by, left_lane, attempts,
         attempts_used, may_have_arrived, hold_unknown, cancel_asked, {SECONDS.format("lease_expires_at")},
-        case when state = 'pending' then {SECONDS.format("due_at")} end
-    from sink.outbox order by id
+        case when state = 'pending' then {SECONDS.format("due_at")} end, seal, p.key
+    from sink.outbox as o inner join sink.outbox_payload as p on p.message = o.id order by id
 """
+HOLDS = """
+    select turn, seal, attempt, 'sha256:' || encode(payload_hash, 'hex'), on_deadline, reminders, decision,
+        'sha256:' || encode(new_hash, 'hex')
+    from sink.hold order by turn, seal
+"""
+WAITS = "select turn, attempt, name, payload_hash, ended from sink.wait order by turn, attempt"
+TOLD = (
+    "select turn, name, number, dropped_at is not null from sink.signal order by turn, name, number"
+)
+LATER = (
+    "select turn, seal, position, state, child from sink.follow_up order by turn, seal, position"
+)
 # A lane that nobody has entered yet is as good as none.
 LANES = "select conversation, tail, holder from sink.lane where tail > 0 order by conversation"
 STANDING = f"""
@@ -178,7 +191,8 @@ class Stage:
 
     async def _rows(self) -> Rows:
         queries = {"turns": TURNS, "messages": MESSAGES, "lanes": LANES, "places": PLACES}
-        queries["standing"] = STANDING
+        queries |= {"standing": STANDING, "holds": HOLDS, "waits": WAITS, "told": TOLD}
+        queries["later"] = LATER
         return {
             name: [tuple(row) for row in await self.admin.fetch(query)]
             for name, query in queries.items()
@@ -193,6 +207,26 @@ def foreseen(world: World) -> Rows:
         "lanes": [(name, lane.tail, lane.holder) for name, lane in sorted(world.lanes.items())],
         "places": [(*lane, tail) for lane, tail in sorted(world.places.items())],
         "standing": [_standing(world, name) for name in sorted(DELIVERY_POLICIES)],
+        "holds": [
+            (turn, h.seal, h.attempt, h.hash, h.on_deadline, h.reminders, h.decision, h.new_hash)
+            for turn, holds in sorted(world.holds.items())
+            for h in holds
+        ],
+        "waits": [
+            (turn, w.attempt, w.name, w.asks, w.ended)
+            for turn, waits in sorted(world.waits.items())
+            for w in waits
+        ],
+        "told": sorted(
+            (turn, one.name, one.number, one.dropped)
+            for turn, told in world.told.items()
+            for one in told
+        ),
+        "later": sorted(
+            (turn, one.seal, one.position, one.state, one.child)
+            for turn, later in world.later.items()
+            for one in later
+        ),
     }
 
 
@@ -204,13 +238,15 @@ def _standing(world: World, name: str) -> tuple[object, ...]:
 
 def _turn(t: Turn) -> tuple[object, ...]:
     place = (t.id, t.conversation, t.state, t.created, t.due, t.priority, t.seq, t.inbound)
-    return (*place, t.attempt, t.used, t.releases, t.lease_until)
+    waits = (t.deadline, t.seal, t.live, t.root, t.depth, t.revisions, t.parks)
+    return (*place, t.attempt, t.used, t.releases, t.lease_until, *waits)
 
 
 def _message(m: Message) -> tuple[object, ...]:
     place = (m.id, m.turn, m.position, m.conversation, m.destination, m.place, m.strict)
     story = (m.state, m.by, m.left, m.attempts, m.used, m.may, m.holds, m.stop, m.lease_until)
-    return (*place, *story, m.due if m.state == "pending" else None)
+    due = m.due if m.state == "pending" else None
+    return (*place, *story, due, m.seal, format_id(MESSAGE_PREFIX, m.key or m.id))
 
 
 def differences(found: Rows, wanted: Rows) -> list[str]:

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from app.domain.lifecycle import TURN_ENDED
-from app.domain.model import Claimed, Taken
+from app.domain.model import Claimed, DraftFollowUp, HoldPlan, Taken
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Unknown
+from tests.engine.held_stories import later
 from tests.engine.stories import Sink
 from tests.model.policies import CRM, HELD, MAIL
 from tests.model.stage import Crash, Stage, differences, foreseen
@@ -42,6 +43,30 @@ DRAFTS: st.SearchStrategy[list[tuple[str, str | None, float]]] = st.one_of(
         st.sampled_from(((CRM, "a", 0.0), (MAIL, "a", 0.0), (HELD, "a", 0.0))),
         min_size=3,
         max_size=4,
+    ),
+)
+# Deadlines of a few seconds, so that they come between other things.
+HELD_PLAN = st.builds(
+    HoldPlan,
+    st.just("queue"),
+    st.sampled_from((5.0, 30.0)),
+    st.sampled_from(("escalate", "escalate", "cancel", "send")),
+    st.sampled_from((True, True, False)),
+)
+PLAN: st.SearchStrategy[HoldPlan | None] = st.none() | HELD_PLAN
+FOLLOW_UPS: st.SearchStrategy[Sequence[DraftFollowUp]] = st.one_of(
+    st.just(()),
+    st.just(()),
+    st.lists(
+        st.builds(
+            lambda conversation, delay, key: later(
+                "later", conversation, delay_seconds=delay, key=key
+            ),
+            st.sampled_from(("a", "b", None)),
+            st.sampled_from((0.0, 3.0)),
+            st.sampled_from((None, None, "k1", "k2")),
+        ),
+        max_size=2,
     ),
 )
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.model.machine import Machine
 from tests.model.stage import Stage
 
-EXAMPLES = 30
+EXAMPLES = 40
 STEPS = 60
 
 

@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
+from app.domain.model import DraftMessage, HoldPlan
 from app.domain.retry import turn_after_failure
+from tests.model import waiting_rules
 from tests.model.policies import (
     INBOUND_MAX,
     LEASE_SECONDS,
@@ -12,7 +15,7 @@ from tests.model.policies import (
     QUIET_SECONDS_MAX,
     TURN_POLICY,
 )
-from tests.model.world import Lane, Message, Turn, World
+from tests.model.world import FollowUp, Lane, Turn, World
 
 
 def accept(
@@ -208,25 +211,26 @@ def seal(
     attempt: int,
     *,
     request: bytes,
-    drafts: Sequence[tuple[UUID, str, str | None, float]],
+    drafts: Sequence[tuple[UUID, DraftMessage]],
     strict: bool,
+    follow_ups: Sequence[FollowUp] = (),
+    plan: HoldPlan | None = None,
 ) -> str:
-    """What a seal is told: sealed, repeated, already_sealed or lease_lost. `drafts`: id, destination, lane, delay."""
+    """What a seal is told: sealed, repeated, already_sealed or lease_lost."""
     it = world.turns[turn]
     if not holds(world, turn, attempt):
         if it.ended.get(attempt) != "sealed":
             return "lease_lost"
-        return "repeated" if it.request == request else "already_sealed"
-    it.sealed, it.request = True, request
-    leave(world, it, "sealed" if drafts else "replied", "sealed")
-    for position, (id_, destination, conversation, delay) in enumerate(drafts):
-        place = None
-        if conversation is not None:
-            lane = (conversation, destination)
-            place = world.places[lane] = world.places.get(lane, 0) + 1
-        message = Message(
-            id_, turn, position, conversation, destination, place, world.now + delay, delay, strict
-        )
-        world.messages[id_] = message
-        message.by = world.blocker(message)
+        return "repeated" if it.requests.get(attempt) == request else "already_sealed"
+    it.requests[attempt], it.seal, it.live = request, it.seal + 1, True
+    it.seals[attempt] = it.seal
+    for id_, draft in drafts:
+        waiting_rules.add_message(world, it, id_, draft, strict=strict)
+    for one in follow_ups:
+        world.later.setdefault(turn, []).append(replace(one, seal=it.seal))
+    if plan is not None and (drafts or follow_ups):
+        waiting_rules.hold(world, it, plan, strict=strict)
+    else:
+        leave(world, it, "sealed" if drafts else "replied", "sealed")
+        waiting_rules.let_go(world, it)
     return "sealed"

@@ -27,11 +27,28 @@ class Turn:
     used: int = 0
     releases: int = 0
     lease_until: float | None = None
-    sealed: bool = False
-    request: bytes | None = None
+    requests: dict[int, bytes] = field(default_factory=dict)
     held: bool = False
     ages: float | None = None
     ended: dict[int, str] = field(default_factory=dict)
+    # What waits: until when, which set is the last one and whether it lives, what it follows.
+    deadline: float | None = None
+    seal: int = 0
+    live: bool = False
+    root: UUID | None = None
+    depth: int = 0
+    revisions: int = 0
+    parks: int = 0
+    seals: dict[int, int] = field(default_factory=dict)
+
+    def copied(self) -> "Turn":
+        """Another one, alike."""
+        return replace(
+            self,
+            requests=dict(self.requests),
+            ended=dict(self.ended),
+            seals=dict(self.seals),
+        )
 
 
 @dataclass(slots=True)
@@ -56,11 +73,15 @@ class Message:
     holds: bool = False
     stop: bool = False
     lease_until: float | None = None
+    seal: int = 1
+    key: UUID | None = None
+    hash: bytes = b""
 
     def stops(self, other: "Message") -> bool:
         """Whether it is before the other in the lane of one set, or anywhere before it in a strict one."""
         same_lane = (self.destination, self.conversation) == (other.destination, other.conversation)
-        before = self.turn == other.turn and self.position < other.position
+        same_set = (self.turn, self.seal) == (other.turn, other.seal)
+        before = same_set and self.position < other.position
         return before and (other.strict or same_lane)
 
 
@@ -84,6 +105,59 @@ class Standing:
 
 
 @dataclass(slots=True)
+class Hold:
+    """A set that waits for a decision, or did."""
+
+    seal: int
+    attempt: int
+    hash: str
+    strict: bool
+    on_deadline: str
+    keeps_lane: bool
+    reminders: int = 0
+    decision: str | None = None
+    request: bytes | None = None
+    new_hash: str | None = None
+
+
+@dataclass(slots=True)
+class Wait:
+    """A park, with what a person was asked about, if one was."""
+
+    attempt: int
+    name: str
+    asks: str | None
+    asked: float
+    ended: str | None = None
+
+
+@dataclass(slots=True)
+class Told:
+    """What a turn was told under a name."""
+
+    name: str
+    number: int
+    request: bytes
+    decides: bool
+    about: str | None
+    dropped: bool = False
+
+
+@dataclass(slots=True)
+class FollowUp:
+    """What a seal asked for later."""
+
+    seal: int
+    position: int
+    child: UUID
+    conversation: str | None
+    delay: float
+    key: str | None
+    hash: bytes
+    state: str = "held"
+
+
+@dataclass(slots=True)
 class World:
     """Everything at one moment."""
 
@@ -96,12 +170,17 @@ class World:
     requests: dict[str, tuple[float, dict[UUID, int]]] = field(default_factory=dict)
     standing: dict[str, Standing] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    holds: dict[UUID, list[Hold]] = field(default_factory=dict)
+    waits: dict[UUID, list[Wait]] = field(default_factory=dict)
+    told: dict[UUID, list[Told]] = field(default_factory=dict)
+    later: dict[UUID, list[FollowUp]] = field(default_factory=dict)
+    follow_keys: dict[str, UUID] = field(default_factory=dict)
 
     def copied(self) -> "World":
         """Another one, alike, that can be moved by itself."""
         return World(
             self.now,
-            {id_: replace(turn, ended=dict(turn.ended)) for id_, turn in self.turns.items()},
+            {id_: turn.copied() for id_, turn in self.turns.items()},
             {id_: replace(message) for id_, message in self.messages.items()},
             {name: replace(lane) for name, lane in self.lanes.items()},
             dict(self.places),
@@ -109,6 +188,11 @@ class World:
             dict(self.requests),
             {name: replace(standing) for name, standing in self.standing.items()},
             set(self.paused),
+            {id_: [replace(one) for one in holds] for id_, holds in self.holds.items()},
+            {id_: [replace(one) for one in waits] for id_, waits in self.waits.items()},
+            {id_: [replace(one) for one in told] for id_, told in self.told.items()},
+            {id_: [replace(one) for one in later] for id_, later in self.later.items()},
+            dict(self.follow_keys),
         )
 
     def enter_lane(self, turn: Turn) -> None:
@@ -141,16 +225,17 @@ class World:
         if lane.holder is not None:
             self.turns[lane.holder].state = "queued"
 
-    def set_of(self, turn: UUID) -> list[Message]:
-        """The messages of a turn, in order."""
-        mine = [message for message in self.messages.values() if message.turn == turn]
+    def set_of(self, turn: UUID, seal: int | None = None) -> list[Message]:
+        """The messages of a turn's last set, or of another one, in order."""
+        wanted = (turn, self.turns[turn].seal if seal is None else seal)
+        mine = [one for one in self.messages.values() if (one.turn, one.seal) == wanted]
         return sorted(mine, key=lambda message: message.position)
 
     def blocker(self, message: Message) -> UUID | None:
         """The last open one before it: of its own set, or else of an earlier set in the same lane of deliveries."""
         own = [
             other
-            for other in self.set_of(message.turn)
+            for other in self.set_of(message.turn, message.seal)
             if other.stops(message) and other.state not in CLOSED
         ]
         if own:

@@ -1,8 +1,9 @@
 """Every bug that can be planted, with the scenario that goes past it and the rule that it breaks there."""
 
-from tests.plants import delivery_plants, input_plants, turn_plants
+from tests.plants import delivery_plants, input_plants, turn_plants, waiting_plants
 from tests.plants import http_scenarios as http
 from tests.plants import scenarios as played
+from tests.plants import waiting_scenarios as waiting
 from tests.plants.planting import Plant
 from tests.plants.scenarios import Scenario
 
@@ -10,6 +11,7 @@ PLANTS: dict[str, Plant] = {
     **input_plants.PLANTS,
     **turn_plants.PLANTS,
     **delivery_plants.PLANTS,
+    **waiting_plants.PLANTS,
 }
 
 CASES: dict[str, tuple[Scenario, str]] = {
@@ -57,4 +59,26 @@ CASES: dict[str, tuple[Scenario, str]] = {
     "parallel-redrive": (played.redriven_while_sent, "only_declared_moves_are_made"),
     "stop-ignored": (played.cancelled_while_sent, "cancel_is_final"),
     "doubt-forgotten": (played.confirmed_and_refused, "what_arrived_is_not_given_up"),
+    "approved-by-id": (waiting.stale_page, "what_was_approved_is_what_left"),
+    "decided-again": (waiting.two_reviewers, "a_decision_is_final"),
+    "expired-by-own-clock": (waiting.behind_a_deadline, "nobody_is_made_to_decide"),
+    "held-and-taken": (waiting.eager_worker, "nothing_leaves_before_its_decision"),
+    "void-and-live": (waiting.stale_page, "a_set_that_is_void_is_cancelled"),
+    "forged-and-approved": (waiting.forged_draft, "every_attempt_is_the_same"),
+    "key-of-what-stays": (waiting.edited, "what_stays_keeps_its_key"),
+    "follows-the-draft": (waiting.followed_up, "a_follow_up_waits_for_the_decision"),
+    "follows-twice": (waiting.followed_up, "follow_ups_are_those_that_were_asked_for"),
+    "follows-the-rejected": (waiting.rejected, "a_follow_up_takes_effect_once"),
+    "never-reminded": (waiting.undecided, "nothing_due_is_left_undone"),
+    "expired-in-silence": (waiting.undecided, "an_expired_hold_escalates"),
+    "held-in-silence": (waiting.undecided, "an_expired_hold_escalates"),
+    "tells-of-itself": (waiting.unheard, "who_tells_is_never_told_of"),
+    "in-a-persons-name": (waiting.sent_by_the_clock, "nobody_is_made_to_decide"),
+    "sent-as-wished": (waiting.wished_to_be_sent, "a_hold_is_never_loosened"),
+    "never-held": (waiting.wished_to_be_sent, "a_hold_is_never_loosened"),
+    "deaf-park": (waiting.early_signal, "a_signal_takes_effect_once"),
+    "park-counts": (waiting.late_signal, "attempts_are_counted_once"),
+    "second-is-heard": (waiting.early_signal, "a_signal_is_kept_once"),
+    "woken-from-the-dead": (waiting.cancelled_while_parked, "cancel_is_final"),
+    "heard-by-nobody": (waiting.late_signal, "a_signal_takes_effect_once"),
 }

@@ -9,6 +9,7 @@ from app.domain.ids import IdFactory
 from tests.database import Clock
 from tests.engine.stories import CRM, DELIVERY_POLICY, Sink
 from tests.plants.stage import MAIL, Stage
+from tests.plants.waiting_people import DESK
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -25,7 +26,7 @@ async def stage(
     jitter: random.Random,
 ) -> Stage:
     """Nothing has happened yet."""
-    policies = {CRM: DELIVERY_POLICY, MAIL: DELIVERY_POLICY}
+    policies = dict.fromkeys((CRM, MAIL, DESK), DELIVERY_POLICY)
     sink = Sink(pool, ids, jitter, delivery_policies=policies)
     opened = Stage(database_url, sink, admin, clock)
     await opened.travel(0)

@@ -9,7 +9,7 @@ from app.channels import webhook
 from app.domain.errors import NotReady
 from app.domain.model import Taken
 from app.domain.outcome import Answer, Delivered, Outcome
-from app.engine import breaker, delivery, redrive, resend, seal, settle, sweep, take
+from app.engine import breaker, delivery, message_set, redrive, resend, settle, sweep, take
 from app.workers.deliverer import Deliverer
 from tests.plants.planting import Edit, Plant, Swap
 
@@ -99,7 +99,7 @@ PLANTS = {
         "the order in a lane is that of ids",
         [
             Edit(
-                seal,
+                message_set,
                 "add_messages",
                 {
                     "o.place < item.place": "o.id < item.message",

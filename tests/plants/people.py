@@ -14,11 +14,22 @@ from app.domain.model import (
     Joining,
     Renewed,
     Sealed,
+    Woken,
 )
 from app.engine import cancel, redrive
 from app.engine.pause import EVERYTHING, Kind
 from tests.engine.stories import Sink, arrival, draft, returning, sealing, wish
-from tests.history.log import Given, Input, PostAnswered, Posted, Promise, Told, encode, now
+from tests.history.log import (
+    Given,
+    Heard,
+    Input,
+    PostAnswered,
+    Posted,
+    Promise,
+    Told,
+    encode,
+    now,
+)
 from tests.plants.notes import Failed, Notes, message_id, turn_id
 
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=10, bytes_max=1 << 20)
@@ -173,4 +184,11 @@ def _given(claimed: Claimed) -> Given:
         inbound,
         claimed.lease_expires_in_seconds,
         claimed.conversation,
+        tuple(
+            Heard(
+                one.attempt, one.said.name, None if one.said.body is None else encode(one.said.body)
+            )
+            for one in claimed.history
+            if isinstance(one.said, Woken)
+        ),
     )

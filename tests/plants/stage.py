@@ -11,7 +11,7 @@ from app.engine import fact, settle
 from tests.engine.stories import CRM, DELIVERY_POLICY, Sink
 from tests.history.log import Answered, Healed, Received, encode, now
 from tests.plants.notes import Failed
-from tests.plants.people import People
+from tests.plants.waiting_people import DESK, Waiting
 
 MAIL = "mail"
 ROUNDS_MAX = 12
@@ -21,7 +21,7 @@ _OPEN = """
 """
 
 
-class Stage(People):
+class Stage(Waiting):
     """The whole run. Its workers are at hand, so that a scenario may stop them anywhere."""
 
     # The workers and the receivers.
@@ -88,9 +88,10 @@ class Stage(People):
             await self.travel(61)
             await self.sweep()
             await self.sink.due()
+            await self.deadlines()
             for held in await self.claim("last", turns_max=20):
                 await self.seal(held, "at last")
-            for destination in (CRM, MAIL):
+            for destination in (CRM, MAIL, DESK):
                 await self.deliver(destination=destination)
                 await self.deliver_resends(destination=destination)
             if not await self.admin.fetchval(_OPEN):

@@ -25,10 +25,10 @@ class _Later:
         self._left: list[Any] = []
 
     def add(self, add: Any) -> Any:
-        async def added(connection: "Link", messages: list[Any]) -> None:
+        async def added(connection: "Link", messages: list[Any], *, verb: str) -> None:
             self._left += messages[self._first :]
             if messages[: self._first]:
-                await add(connection, messages[: self._first])
+                await add(connection, messages[: self._first], verb=verb)
 
         self._add = add
         return added
@@ -38,14 +38,14 @@ class _Later:
             found = await transact(pool, work, **options)
             left, self._left = self._left, []
             if left:
-                await transact(pool, lambda connection: self._add(connection, left))
+                await transact(pool, lambda connection: self._add(connection, left, verb="seal"))
             return found
 
         return transacted
 
     @property
     def changes(self) -> list[Edit | Swap]:
-        return [Swap(seal, "_add", self.add), Swap(seal, "transact", self.transact)]
+        return [Swap(seal, "add_messages", self.add), Swap(seal, "transact", self.transact)]
 
 
 def _statement_retried(run: Any) -> Any:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from app.domain.scopes import SCOPES
 from app.engine.keys import create_key
 from tests.receiver import Receiver, open_receiver
-from tests.system.rig import REQUEST_SECONDS_MAX, Rig
+from tests.system.rig import REQUEST_SECONDS_MAX, WORKING, Rig
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -82,8 +81,8 @@ async def rig(
     receiver: Receiver,
     session: aiohttp.ClientSession,
 ) -> AsyncIterator[Rig]:
-    """Nothing runs yet; the key may do everything."""
-    key = await create_key(pool, name="rig", scopes=SCOPES, queues=None)
+    """Nothing runs yet; the key may do everything but decide."""
+    key = await create_key(pool, name="rig", scopes=WORKING, queues=None)
     opened = Rig(tmp_path, database_url, key, session)
     opened.configure(configuration(receiver.url))
     try:

@@ -16,11 +16,14 @@ from pathlib import Path
 import aiohttp
 
 from app.dev.child import CHILD_ENVIRONMENT
+from app.domain.scopes import SCOPES
 from tests.system.processes import STEP_SECONDS_MAX, Agent, Finished, Program, Service
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST_SECONDS_MAX = 40.0
 LINE_BYTES_MAX = 1 << 22
+# All that one key may do: whoever proposes never decides.
+WORKING = tuple(scope for scope in SCOPES if scope != "approve")
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ import aiohttp
 import asyncpg
 import pytest
 
-from app.domain.scopes import SCOPES
 from app.engine.database import open_pool
 from app.engine.keys import create_key
 from app.engine.schema import head
@@ -20,7 +19,7 @@ from tests.system.conftest import configuration
 from tests.system.own_postgres import OwnPostgres, open_own_postgres
 from tests.system.processes import POLL_SECONDS, Service
 from tests.system.provider import ANSWER_SECONDS_MAX, Provider, events
-from tests.system.rig import Rig
+from tests.system.rig import WORKING, Rig
 from tests.system.verdict import all_replied, faults
 
 SERVE = ("serve", "--port", "0")
@@ -83,7 +82,7 @@ async def test_a_new_server_is_refused_until_it_is_migrated_and_survives_being_k
     assert (migrated.code, migrated.out) == (0, f"The schema is at revision {head()}.\n")
 
     async with open_pool(options_for(own_postgres.url), application_name="test") as pool:
-        own_rig.key = await create_key(pool, name="rig", scopes=SCOPES, queues=None)
+        own_rig.key = await create_key(pool, name="rig", scopes=WORKING, queues=None)
     api, rest = await own_rig.serve_all({"api": "api", "rest": "deliver,sweep"})
     provider, seen, stop = Provider([api]), list[int](), asyncio.Event()
     for number in range(2):

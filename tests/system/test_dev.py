@@ -161,14 +161,14 @@ async def test_dev_uses_the_server_of_database_url_and_leaves_it_running(
         ("", {"SINKSWEEP_HOST": "0.0.0.0"}, (), 1, ["loopback only, and '0.0.0.0' is not"]),
         ("", {"SINKSWEEP_PRT": "1"}, (), 2, ["SINKSWEEP_PRT: unknown name, did you mean port?"]),
         (
-            '[sweeep]\n[queues.a]\nhold = "always"\n[sources.s]\nkind = "stripe"\n',
+            '[sweeep]\n[queues.a]\npush_url = "https://a.example"\n[sources.s]\nkind = "stripe"\n',
             {},
             (),
             2,
             [
                 "sweeep: unknown name, did you mean sweep?",
-                "queues.a.hold: this feature is not built yet (not_supported)",
-                "sources: this feature is not built yet (not_supported)",
+                "queues.a.push_url: this feature is not built yet (not_supported)",
+                "sources.s.secrets: this kind verifies with a secret, and none is given (missing)",
             ],
         ),
         (

@@ -75,3 +75,15 @@ async def test_a_key_cannot_be_made_for_an_unknown_scope_or_for_no_time(rig: Rig
         assert "Traceback" not in run.result().err
     listed = await rig.run("keys", "list")
     assert [line.split()[-1] for line in listed.out.splitlines()] == ["name", "rig"]
+
+
+async def test_no_key_is_made_that_could_approve_what_it_proposed(rig: Rig) -> None:
+    await rig.serve("api", roles="api")
+    before = (await rig.run("keys", "list")).out
+    for other in ("agent", "admin"):
+        made = await rig.run(
+            "keys", "create", "--name", "both", "--scope", other, "--scope", "approve"
+        )
+        assert (made.code, made.out) == (1, "")
+        assert "whoever proposes never decides" in made.err
+    assert (await rig.run("keys", "list")).out == before

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.history.log import Asked, Given, Input, Log, Promise, Told, encode, now
+from tests.history.log import Asked, Given, Heard, Input, Log, Promise, Told, encode, now
 
 CALL_SECONDS_MAX = 8.0
 TRIES_MAX = 60
@@ -30,7 +30,12 @@ Json = dict[str, Any]
 
 # What is done with a turn, step by step, and how often of a hundred.
 WAYS: dict[tuple[str, ...], int] = {
-    ("seal",): 56,
+    ("seal",): 40,
+    ("seal held",): 7,
+    ("seal held", "seal held"): 2,
+    ("park",): 3,
+    ("park", "park"): 2,
+    ("ask a person",): 2,
     ("renew", "seal"): 10,
     ("seal", "seal"): 6,
     ("seal", "seal another set"): 5,
@@ -50,7 +55,13 @@ CALLS: dict[str, tuple[str, Json]] = {
     "fail": ("fail", {"reason": "the model said no", "failed": True}),
     "release": ("release", {"reason": "not now", "delay_seconds": 0.1}),
     "end": ("fail", {"reason": "hopeless", "final": True}),
+    "park": ("park", {"name": "paid", "seconds": 1}),
+    "ask a person": (
+        "park",
+        {"name": "answer", "seconds": 1, "payload_hash": "sha256:question"},
+    ),
 }
+HELD: Json = {"hold": {"note": "look at it", "deadline_seconds": 2}}
 
 
 class Agent:
@@ -116,6 +127,8 @@ class Agent:
                     time.sleep(self.task["lease_seconds"] + self.rng.random() * 2)
                 case "go elsewhere":
                     self.urls.append(self.urls.pop(0))
+                case "seal held":
+                    self.until_told(turn.turn, turn.token, "seal", {**said, **HELD})
                 case "seal":
                     self.until_told(turn.turn, turn.token, "seal", said)
                 case "seal another set":
@@ -138,8 +151,11 @@ class Agent:
             if self.rng.random() < 0.1 and not self.obeys:
                 message["delay_seconds"] = 0.2
             messages.append(message)
-        strict: Json = {"order": "strict"} if self.rng.random() < 0.3 else {}
-        return {"messages": messages, **strict}
+        more: Json = {"order": "strict"} if self.rng.random() < 0.3 else {}
+        if self.rng.random() < 0.1 and not self.obeys:
+            later = {"about": about, "later": secrets.token_hex(8)}
+            more["follow_ups"] = [{"payload": later, "delay_seconds": 0.2}] * self.rng.randint(1, 2)
+        return {"messages": messages, **more}
 
     def until_told(self, turn: str, token: str, verb: str, body: Json) -> None:
         """Ask again until there is an answer that is not about the service's health."""
@@ -152,7 +168,7 @@ class Agent:
             time.sleep(PAUSE_SECONDS)
 
     def end(self, turn: str, token: str, verb: str, body: Json) -> Told:
-        """Renew, release, fail or seal, once."""
+        """Renew, release, fail, park or seal, once."""
         path = f"/v1/turns/{turn}/{'release' if verb == 'fail' else verb}"
         return self.ask(verb, path, {"lease_token": token, **body}, turn=turn, token=token)
 
@@ -173,6 +189,8 @@ class Agent:
                 token=token,
                 request=hashlib.sha256(json.dumps(messages or body).encode()).hexdigest(),
                 bodies_base64=None if messages is None else tuple(map(_body, messages)),
+                name=body.get("name"),
+                follow_ups=len(body.get("follow_ups", ())),
             )
         )
         status, raw = self.post(path, content)
@@ -222,6 +240,24 @@ def _told(call: str, status: int | None, raw: bytes) -> Told:
         turns=_given(raw.decode(), answer.get("turns", ())),
         messages=tuple(Promise(m["id"], m["idempotency_key"], m["state"]) for m in messages),
         newer_inbound=answer.get("newer_inbound"),
+        follow_ups=tuple(one["turn"] for one in answer.get("follow_ups", ()))
+        if status == 200
+        else (),
+    )
+
+
+def _heard(history: list[Json]) -> tuple[Heard, ...]:
+    """What ended the parks of a turn. Payloads are few and plain: they are spelled as they were."""
+    return tuple(
+        Heard(
+            entry["attempt"],
+            entry["wait"]["name"],
+            encode(json.dumps(entry["wait"]["payload"]).encode())
+            if "payload" in entry["wait"]
+            else None,
+        )
+        for entry in history
+        if entry.get("wait") is not None
     )
 
 
@@ -230,6 +266,8 @@ def _given(text: str, turns: list[Json]) -> tuple[Given, ...]:
     decoder, position, given = json.JSONDecoder(), 0, []
     for turn in turns:
         inputs = []
+        # Behind the inbound of the turn before stands its history, which has payloads, too.
+        position = text.index(turn["lease_token"], position)
         for inbound in turn["inbound"]:
             body = inbound.get("payload_base64")
             if "payload" in inbound:
@@ -245,6 +283,7 @@ def _given(text: str, turns: list[Json]) -> tuple[Given, ...]:
                 inbound=tuple(inputs),
                 lease_seconds=turn["lease_expires_in_seconds"],
                 conversation=turn["conversation"],
+                heard=_heard(turn["history"]),
             )
         )
     return tuple(given)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.history.log import Healed, Terms, now
 from tests.torture import stage as stages
+from tests.torture.approvers import Approver
 from tests.torture.harm import do
 from tests.torture.judge import judge
 from tests.torture.operators import Operator
@@ -20,6 +21,7 @@ from tests.torture.stage import open_stage
 
 PROVIDERS_A_REPLICA = 2
 OPERATORS = 3
+APPROVERS = 2
 SLACK_SECONDS = 5.0
 # What waits for its target still when the last fault has come is left out.
 TAIL_SECONDS = 4.0
@@ -46,6 +48,7 @@ async def torture(
                     releases_max=stages.RELEASES_MAX,
                     message_attempts_max=stages.MESSAGE_ATTEMPTS_MAX,
                     holding=(HELD,),
+                    told_queues=stages.QUEUES,
                     slack_seconds=SLACK_SECONDS,
                 )
             )
@@ -86,6 +89,18 @@ async def _work(
             operator = Operator(f"operator{number}", list(stage.urls), run.ledger, log, rng)
             run.operators.append(operator)
             crowd.create_task(operator.work(lambda: not run.peace))
+        for number in range(APPROVERS):
+            name = f"approver{number}"
+            approver = Approver(
+                name,
+                list(stage.urls),
+                run.ledger,
+                stage.approver,
+                stage.log(name),
+                random.Random(f"{name} {seed}"),
+            )
+            run.approvers.append(approver)
+            crowd.create_task(approver.work(lambda: not run.peace))
         switch = Operator(
             "switch",
             list(stage.urls),

@@ -36,8 +36,11 @@ async def judge(run: "Run", *, seed: int, seconds: float) -> Report:
     for proxy in (*stage.ways.values(), *(replica.proxy for replica in stage.replicas)):
         snags.update(proxy.snagged)
     operators = Counter[str]()
-    for operator in run.operators:
-        operators.update(operator.answers)
+    for counts in (
+        *(one.answers for one in run.operators),
+        *(one.answers for one in run.approvers),
+    ):
+        operators.update(counts)
     statuses = Counter(attempt.status for attempt in run.ledger.attempts)
     arrivals = stage.receivers.arrivals
     figures = Figures(

@@ -46,6 +46,7 @@ async def come_to_rest(run: Run) -> None:
             group.create_task(_fresh(run, url, number))
     deadline = time.monotonic() + REST_SECONDS_MAX
     async with run.admin() as admin:
+        # Somebody comes who decides about everything that still waits.
         while count := await admin.fetchval(OPEN, AT_REST):
             if time.monotonic() >= deadline:
                 states = await admin.fetch("select state, count(*) from sink.turn group by state")
@@ -53,6 +54,8 @@ async def come_to_rest(run: Run) -> None:
                     f"{count} turns did not come to rest: {list(map(tuple, states))}"
                 )
                 return
+            for approver in run.approvers[:1]:
+                await approver.finish()
             await asyncio.sleep(PAUSE_SECONDS)
 
 

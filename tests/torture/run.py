@@ -12,6 +12,7 @@ import asyncpg
 from tests.engine.invariants import broken
 from tests.history.log import Moment, now
 from tests.history.rows import read_moment
+from tests.torture.approvers import Approver
 from tests.torture.harm import UNREACHABLE, Done
 from tests.torture.operators import Operator
 from tests.torture.provider import Ledger
@@ -38,6 +39,7 @@ class Run:
     stage: Stage
     ledger: Ledger
     operators: list[Operator] = field(default_factory=list)
+    approvers: list[Approver] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     open_turns: int = 0

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
-from app.domain.scopes import SCOPES
 from app.engine import schema
 from app.engine.database import open_pool
 from app.engine.keys import create_key
 from tests.database import options_for, scratch_folder
 from tests.history.log import Log
 from tests.system.own_postgres import OwnPostgres, open_own_postgres
+from tests.system.rig import WORKING
 from tests.torture.provider import CONVERSATIONS
 from tests.torture.proxy import Proxy, Streams, open_proxy
 from tests.torture.receivers import Receivers, open_receivers
@@ -28,6 +28,8 @@ from tests.torture.schedule import AGENTS, DESTINATIONS, HELD
 # Every replica takes calls, so that each can be asked; the rest is mixed, and no loop runs only once.
 ROLES = {"one": "api,deliver,sweep", "two": "api,deliver", "three": "api,sweep"}
 QUEUES = tuple(CONVERSATIONS)
+# Where people are told, like any other destination.
+DESK = "mail"
 # What is paused for a moment, now and then: the names of the history's rules.
 SUBJECTS = (
     *(f"queue/{name}" for name in CONVERSATIONS),
@@ -52,6 +54,12 @@ attempts_max = {TURN_ATTEMPTS_MAX}
 lease_seconds = {LEASE_SECONDS}
 backoff_seconds = 0.1
 backoff_seconds_max = 0.3
+hold_deadline_seconds = 2
+on_deadline = "{"cancel" if name == "chat" else "escalate"}"
+reminder_seconds = 1
+reminder_seconds_max = 2
+revisions_max = 2
+escalate_to = "{DESK}"
 {COALESCING if name == "chat" else ""}
 """
         for name in QUEUES
@@ -106,6 +114,7 @@ class Stage:
     postgres: OwnPostgres
     session: aiohttp.ClientSession
     key: str
+    approver: str
     replicas: list[Replica]
     agents: list[Worker]
     receivers: Receivers
@@ -135,7 +144,7 @@ async def open_stage(folder: Path, *, seed: int, plant: str | None) -> AsyncIter
         postgres = await stack.enter_async_context(
             open_own_postgres("max_connections=200", parent=scratch_folder())
         )
-        key = await _prepare(postgres)
+        key, approver = await _prepare(postgres)
         receivers = await stack.enter_async_context(
             open_receivers(Log(folder / "receivers.jsonl"), random.Random(f"moods {seed}"))
         )
@@ -175,7 +184,16 @@ async def open_stage(folder: Path, *, seed: int, plant: str | None) -> AsyncIter
         ]
         agents = [_worker(n, folder, key=key, seed=seed, replicas=replicas) for n in range(AGENTS)]
         stage = Stage(
-            folder, postgres, session, key, replicas, agents, receivers, ways, asyncio.Lock()
+            folder,
+            postgres,
+            session,
+            key,
+            approver,
+            replicas,
+            agents,
+            receivers,
+            ways,
+            asyncio.Lock(),
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -207,11 +225,14 @@ def _worker(number: int, folder: Path, *, key: str, seed: int, replicas: list[Re
     return Worker(f"agent{number}", task, random.Random(f"agent {number} {seed}"))
 
 
-async def _prepare(postgres: OwnPostgres) -> str:
-    """The schema, and a key that may do everything."""
+async def _prepare(postgres: OwnPostgres) -> tuple[str, str]:
+    """The schema, a key that may do everything but decide, and one that decides."""
     await schema.upgrade(postgres.url)
     async with open_pool(options_for(postgres.url), application_name="torture") as pool:
-        return await create_key(pool, name="torture", scopes=SCOPES, queues=None)
+        return (
+            await create_key(pool, name="torture", scopes=WORKING, queues=None),
+            await create_key(pool, name="approver", scopes=["approve"], queues=None),
+        )
 
 
 @contextlib.contextmanager

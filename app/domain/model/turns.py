@@ -7,15 +7,23 @@ from decimal import Decimal
 from typing import Literal
 from uuid import UUID
 
+from app.domain.model.holds import DraftFollowUp, HistoryEntry, Hold, HoldPlan
+
 
 @dataclass(frozen=True, slots=True)
 class TurnPolicy:
-    """What a queue says about its turns. The back-off is `backoff_seconds`, doubling to its maximum."""
+    """What a queue says about its turns. The back-off is `backoff_seconds`, doubling to its maximum.
+
+    A hold past its deadline is told of again after `reminder_seconds`, doubling likewise.
+    """
 
     attempts_max: int
     releases_max: int
     backoff_seconds: float
     backoff_seconds_max: float
+    reminder_seconds: float = 3600.0
+    reminder_seconds_max: float = 86_400.0
+    revisions_max: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +65,6 @@ class ClaimedInbound:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedAttempt:
-    """How an earlier attempt of a turn ended."""
-
-    attempt: int
-    ended: str
-    reason: str | None
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Claimed:
     """A turn under a lease. The token fences every write of its holder.
 
@@ -79,7 +77,7 @@ class Claimed:
     lease_expires_in_seconds: float
     conversation: str | None
     inbound: Sequence[ClaimedInbound]
-    history: Sequence[EndedAttempt]
+    history: Sequence[HistoryEntry]
     waited_seconds: float | None = field(default=None, compare=False)
 
 
@@ -163,7 +161,8 @@ class DraftMessage:
 class SealRequest:
     """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one.
 
-    `order` is null for order within each conversation and destination, `strict` for that of the whole set.
+    `order` is null for order within each conversation and destination, `strict` for that of the whole set. With `hold`
+    nothing of it leaves before a decision.
     """
 
     turn: UUID
@@ -171,6 +170,8 @@ class SealRequest:
     request_hash: bytes
     messages: Sequence[DraftMessage]
     order: Literal["strict"] | None = None
+    follow_ups: Sequence[DraftFollowUp] = ()
+    hold: HoldPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,20 @@ class SealedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedFollowUp:
+    """A follow-up of a seal. Held, its turn does not exist yet; `duplicate`: its key stood for this turn before."""
+
+    turn: UUID
+    inbound: UUID
+    state: str
+    queue: str
+    key: str
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sealed:
-    """The set is recorded; `repeated` tells that it was before.
+    """The set is recorded, as the turn's `seal`; `repeated` tells that it was before. `hold` is what it waits with.
 
     `held_seconds` is how long ago the turn was claimed, `age_seconds` how long ago its input came; None for a repeat.
     """
@@ -191,6 +204,9 @@ class Sealed:
     payload_hash: str
     messages: Sequence[SealedMessage]
     repeated: bool
+    follow_ups: Sequence[SealedFollowUp] = ()
+    hold: Hold | None = None
+    seal: int = field(default=1, compare=False)
     held_seconds: float | None = field(default=None, compare=False)
     age_seconds: float | None = field(default=None, compare=False)
 
