@@ -178,7 +178,58 @@ tests:
         values: '0+5x40'
       - series: 'sinksweep_oldest_notice_age_seconds{{instance="a"}}'
         values: '0x10 0+60x30'
+      - series: 'sinksweep_source_requests_total{{source="chat", result="bad_signature"}}'
+        values: '0+2x40'
+      - series: 'sinksweep_source_requests_total{{source="shop", result="bad_signature"}}'
+        values: '0+2x40'
+      - series: 'sinksweep_source_requests_total{{source="shop", result="accepted"}}'
+        values: '0+2x40'
+      - series: 'sinksweep_source_requests_total{{source="bot", result="not_ready"}}'
+        values: '0+1x40'
+      - series: 'sinksweep_source_items_total{{source="shop", result="differing"}}'
+        values: '0x10 0+1x30'
+      - series: 'sinksweep_source_items_total{{source="daily", result="missed"}}'
+        values: '0x10 7x30'
+      - series: 'sinksweep_lookups_total{{destination="crm", answer="unanswered"}}'
+        values: '0+1x40'
+      - series: 'sinksweep_lookups_total{{destination="mail", answer="unanswered"}}'
+        values: '0+1x40'
+      - series: 'sinksweep_lookups_total{{destination="mail", answer="there"}}'
+        values: '0+1x40'
     alert_rule_test:
+      - eval_time: 30m
+        alertname: SinksweepSignaturesRefused
+        exp_alerts:
+          - exp_labels: {{severity: critical, source: chat}}
+            exp_annotations:
+              summary: "Nothing that came for chat was signed with its secret"
+      - eval_time: 30m
+        alertname: SinksweepSourceNotReady
+        exp_alerts:
+          - exp_labels: {{severity: critical, source: bot}}
+            exp_annotations:
+              summary: "The source bot tells its provider to come again: look for a missing secret"
+      - eval_time: 10m
+        alertname: SinksweepBodiesDiffer
+        exp_alerts: []
+      - eval_time: 30m
+        alertname: SinksweepBodiesDiffer
+        exp_alerts:
+          - exp_labels: {{severity: warning, source: shop}}
+            exp_annotations:
+              summary: "Other bodies come under known keys of shop"
+      - eval_time: 30m
+        alertname: SinksweepSchedulesMissed
+        exp_alerts:
+          - exp_labels: {{severity: warning, source: daily}}
+            exp_annotations:
+              summary: "Scheduled times of daily were left out"
+      - eval_time: 35m
+        alertname: SinksweepLookupsUnanswered
+        exp_alerts:
+          - exp_labels: {{severity: warning, destination: crm}}
+            exp_annotations:
+              summary: "crm is asked what became of messages, and does not say"
       - eval_time: 5m
         alertname: SinksweepNothingDelivered
         exp_alerts: []
