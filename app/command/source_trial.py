@@ -106,16 +106,23 @@ async def _of_service(intake: "Intake", now: datetime) -> Found:
             if wrong is not None:
                 return wrong
             if trial is None:
-                words = "is reached, and refuses what is not signed; only its provider can sign for this kind"
-                return Found("good", f"{url} {words}")
+                return Found(
+                    "good", f"{url} is reached, and refuses what is not signed; {_untried(intake)}"
+                )
             status, code = await _ask(http, url, trial)
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        words = "is the service running, and does the way there lead to it?"
+        words = "look whether the service runs, and where the way there leads"
         return Found("wrong", f"nobody answers at {url} ({type(error).__name__}): {words}")
     if code == "body_unreadable" or status == intake.provider.reply(Result.IGNORED).status:
         return Found("good", f"{url} takes what is signed with its secret; nothing was kept")
     words = "the service holds another secret than this configuration, or something between changes what is sent"
     return Found("wrong", f"{url} {_said(status, code)}: {words}")
+
+
+def _untried(intake: "Intake") -> str:
+    if intake.missing():
+        return "without its secret no more can be tried"
+    return "only its provider can sign for this kind"
 
 
 def _trial(intake: "Intake", now: datetime) -> Trial | None:
