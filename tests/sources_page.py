@@ -40,11 +40,15 @@ def setups() -> str:
 
 
 def own_keys() -> str:
-    """One row a kind: the keys that its `Config` adds to those of every source."""
-    rows = ["| kind | its own keys |", "|---|---|"]
+    """One row a kind: the keys that its `Config` adds to those of every source, in the words of that `Config`."""
+    rows = ["| kind | its own keys | in short |", "|---|---|---|"]
     for kind, provider in sorted(discover().items()):
-        names = ", ".join(f"`{name}`" for name in provider.Config.model_fields)
-        rows.append(f"| `{kind}` | {names or 'none'} |")
+        names = ", ".join(
+            f"`{name}` (required)" if field.is_required() else f"`{name}`"
+            for name, field in provider.Config.model_fields.items()
+        )
+        words = " ".join((provider.Config.__doc__ or "").split())
+        rows.append(f"| `{kind}` | {names or 'none'} | {words} |")
     return "\n".join(rows)
 
 

@@ -47,6 +47,7 @@ async def show_message(api: Api, request: Request, principal: Principal) -> Resp
         "queue": message.queue,
         "conversation": message.conversation,
         "to": message.recipient,
+        "address": dict(detail.address),
         "headers": dict(detail.headers),
         "content_type": message.content_type,
         "sealed_at": rfc3339(message.sealed_at),

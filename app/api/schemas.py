@@ -227,12 +227,13 @@ class Attempt(BaseModel):
 
 
 class Message(MessageStatus):
-    """One message with its body and its attempts."""
+    """One message with its body and its attempts. `address` is where its channel takes it."""
 
     turn: str
     queue: str
     conversation: str | None
     to: str | None
+    address: dict[str, str]
     headers: dict[str, str]
     content_type: str
     sealed_at: Time

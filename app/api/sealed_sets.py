@@ -48,6 +48,7 @@ async def show_set(api: Api, request: Request, principal: Principal) -> Response
 def _message(one: SetMessage) -> dict[str, object]:
     return message_fields(one.message) | {
         "to": one.message.recipient,
+        "address": dict(one.address),
         "conversation": one.message.conversation,
         "headers": dict(one.headers),
         "delay_seconds": one.delay_seconds,

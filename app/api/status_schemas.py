@@ -101,9 +101,10 @@ class Turn(Status):
 
 
 class SetMessage(MessageStatus):
-    """A message of a set, whole."""
+    """A message of a set, whole. `address` is where its channel takes it."""
 
     to: str | None
+    address: dict[str, str]
     conversation: str | None
     headers: dict[str, str]
     delay_seconds: float

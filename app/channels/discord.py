@@ -31,6 +31,7 @@ from app.domain.discord import (
     FIELDS,
     FIELDS_OF_BOTS,
     FIELDS_OF_WEBHOOKS,
+    bot_of,
     check_content,
     first_id_at,
     letters_of,
@@ -51,7 +52,7 @@ from app.domain.outcome import (
 )
 from app.wire.asking import JSON_HEADERS, Heard, json_body, token_of
 from app.wire.json_answer import inside, json_list, seconds_inside, text_inside
-from app.wire.judging import by_status, throttled, unauthorized
+from app.wire.judging import by_status, not_found_out, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
 
 LOOKUP_BYTES_MAX: Final = 4 << 20
@@ -160,11 +161,11 @@ class Discord:
             heard = await wire.ask("GET", url, headers=headers, answer_bytes_max=LOOKUP_BYTES_MAX)
             listed = json_list(heard.exchange) if isinstance(heard, Heard) else None
             if not isinstance(heard, Heard) or heard.status != 200 or listed is None:  # noqa: PLR2004
-                return _not_found_out(_judged(heard, wire))
+                return not_found_out(_judged(heard, wire))
             if not listed and "before" not in query:
                 # So is a channel listed whose history the bot may not read.
                 return Unknown("lookup_incomplete", ours=True)
-            found = _among(listed, since=since, key=message.key, text=text)
+            found = _among(listed, since=since, key=message.key, text=text, bot=bot_of(token))
             if found is not None or len(listed) < LOOKUP_PAGE:
                 return found or NotThere()
             query = f"limit={LOOKUP_PAGE}&before={text_inside(listed[-1], 'id')}"
@@ -237,10 +238,16 @@ async def _execute(url: str, said: dict[str, object], thread: str | None, *, wir
     url = f"{url.partition('?')[0]}?wait=true" + (f"&thread_id={thread}" if thread else "")
     headers = {**AGENT, **JSON_HEADERS}
     heard = await wire.ask("POST", url, headers=headers, body=json_body(said))
-    if isinstance(heard, Heard) and (heard.status == 401 or _code(heard) in _GONE):  # noqa: PLR2004
-        # It was deleted: whoever goes on asking is turned away altogether.
+    if isinstance(heard, Heard) and _is_gone(heard):
+        # Whoever goes on asking for what was deleted is turned away altogether.
         return _gone(heard.answer)
     return _judged(heard, wire)
+
+
+def _is_gone(heard: Heard) -> bool:
+    """Whether Discord knows the webhook no more; a 404 with another code is about a thread of it."""
+    code = _code(heard)
+    return heard.status == 401 or code in _GONE or (heard.status == 404 and code is None)  # noqa: PLR2004
 
 
 def _gone(answer: Answer) -> RetryLater:
@@ -275,7 +282,9 @@ def _code(heard: Heard) -> str | None:
     return code if code and code.isascii() and code.isdigit() and code != "0" else None
 
 
-def _among(listed: list[object], *, since: int, key: str, text: str) -> Found | None:
+def _among(
+    listed: list[object], *, since: int, key: str, text: str, bot: str | None
+) -> Found | None:
     """What a page tells, the newest first; None where it may be on the next one."""
     for one in listed:
         id_ = text_inside(one, "id", most=21) or ""
@@ -283,26 +292,20 @@ def _among(listed: list[object], *, since: int, key: str, text: str) -> Found | 
             return RetryLater("lookup: answer_unreadable")
         if int(id_) < since:
             return NotThere()
-        if _is_ours(one, key, text):
+        if _is_ours(one, key, text, bot):
             return Delivered(id_)
     return None
 
 
-def _is_ours(one: object, key: str, text: str) -> bool:
-    if text_inside(one, "nonce") == nonce_of(key):
-        return True
+def _is_ours(one: object, key: str, text: str, bot: str | None) -> bool:
+    nonce = text_inside(one, "nonce")
+    if nonce is not None:
+        return nonce == nonce_of(key)
     is_bots = inside(one, "author", "bot") is True and inside(one, "webhook_id") is None
+    if bot is not None and text_inside(one, "author", "id") != bot:
+        return False
     said = inside(one, "content")
     return is_bots and isinstance(said, str) and letters_of(said) == letters_of(text)
-
-
-def _not_found_out(outcome: Outcome) -> Found:
-    if isinstance(outcome, RetryLater):
-        return outcome
-    if isinstance(outcome, Rejected):
-        return Unknown(f"lookup: {outcome.reason}", outcome.answer, ours=True)
-    reason = "answer_unreadable" if isinstance(outcome, Delivered) else outcome.reason
-    return RetryLater(f"lookup: {reason}", answer=outcome.answer)
 
 
 channel = Discord()

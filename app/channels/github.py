@@ -30,7 +30,7 @@ from app.domain.errors import InvalidContent, Problem
 from app.domain.outcome import Delivered, Found, NotThere, Outcome, Rejected, RetryLater, Unknown
 from app.wire.asking import JSON_HEADERS, Heard, json_body, token_of
 from app.wire.json_answer import inside, json_list, text_inside
-from app.wire.judging import by_status, throttled, unauthorized
+from app.wire.judging import by_status, not_found_out, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
 
 BODY_MAX: Final = 65_536
@@ -132,7 +132,7 @@ class Github:
             heard = await wire.ask("GET", url, headers=headers, answer_bytes_max=LOOKUP_BYTES_MAX)
             listed = json_list(heard.exchange) if isinstance(heard, Heard) else None
             if not isinstance(heard, Heard) or heard.status != 200 or listed is None:  # noqa: PLR2004
-                return _not_found_out(_judged(heard, wire))
+                return not_found_out(_judged(heard, wire))
             for one in listed:
                 body, id_ = inside(one, "body"), text_inside(one, "id", most=32)
                 if not isinstance(body, str) or id_ is None:
@@ -220,15 +220,6 @@ def _until_reset(heard: Heard, wire: Wire) -> float | None:
     if not reset.isascii() or not reset.isdigit() or len(reset) > 12:  # noqa: PLR2004
         return None
     return min(max(int(reset) - wire.now.timestamp(), 0.0), WAIT_SECONDS_MAX)
-
-
-def _not_found_out(outcome: Outcome) -> Found:
-    if isinstance(outcome, RetryLater):
-        return outcome
-    if isinstance(outcome, Rejected):
-        return Unknown(f"lookup: {outcome.reason}", outcome.answer, ours=True)
-    reason = "answer_unreadable" if isinstance(outcome, Delivered) else outcome.reason
-    return RetryLater(f"lookup: {reason}", answer=outcome.answer)
 
 
 channel = Github()

@@ -115,7 +115,7 @@ class Line(NoLookup):
                 return outcome
         headers["X-Line-Retry-Key"] = str(uuid5(KEYS, message.key))
         url, body = f"{config.api_url}/v2/bot/message/push", json_body({"to": place, **said})
-        return _judged(await wire.ask("POST", url, headers=headers, body=body), wire)
+        return _pushed(await wire.ask("POST", url, headers=headers, body=body), wire)
 
     async def probe(self, *, config: LineConfig, secrets: Secrets, wire: Wire) -> Probed:
         """Ask LINE whose token it is."""
@@ -173,6 +173,14 @@ def _said(content: Mapping[str, object]) -> dict[str, object]:
     return said
 
 
+def _pushed(heard: Heard | RetryLater | Unknown, wire: Wire) -> Outcome:
+    """A conflict is what LINE says of a key that it has accepted before."""
+    if isinstance(heard, Heard) and heard.status == 409:  # noqa: PLR2004
+        first = _receipt(heard) or heard.header("x-line-accepted-request-id")
+        return Delivered(first, heard.answer)
+    return _judged(heard, wire)
+
+
 def _judged(heard: Heard | RetryLater | Unknown, wire: Wire) -> Outcome:
     if not isinstance(heard, Heard):
         return heard
@@ -182,9 +190,8 @@ def _judged(heard: Heard | RetryLater | Unknown, wire: Wire) -> Outcome:
         case 200 if receipt is not None:
             return Delivered(receipt, answer)
         case 409:
-            # What it says of a repeat: the first one was accepted.
-            first = receipt or heard.header("x-line-accepted-request-id")
-            return Delivered(first, answer) if first else Unknown("http_409", answer)
+            # Only a key can have been there before, and this has none.
+            return Unknown("http_409", answer)
         case 429 if "monthly limit" in words:
             return throttled("monthly_limit", answer, after_seconds=QUOTA_SECONDS)
         case 400 if "invalid reply token" in words:

@@ -29,7 +29,7 @@ from app.domain.errors import InvalidContent, Problem
 from app.domain.outcome import Delivered, Found, NotThere, Outcome, Rejected, RetryLater, Unknown
 from app.wire.asking import JSON_HEADERS, Heard, json_body, token_of
 from app.wire.json_answer import inside, text_inside
-from app.wire.judging import by_status, throttled, unauthorized
+from app.wire.judging import by_status, not_found_out, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
 from app.wire.target import InvalidTarget, parse_target
 
@@ -292,12 +292,10 @@ def _error(heard: Heard) -> str | None:
 
 
 def _not_found_out(outcome: Outcome) -> Found:
-    """A look-up that was refused for good will be refused again."""
-    if isinstance(outcome, RetryLater) and outcome.reason != "missing_scope":
-        return outcome
-    if isinstance(outcome, Unknown):
-        return RetryLater(f"lookup: {outcome.reason}", answer=outcome.answer)
-    return Unknown(f"lookup: {outcome.reason}", outcome.answer, ours=True)
+    if isinstance(outcome, RetryLater) and outcome.reason == "missing_scope":
+        # The token may post and not read: nobody can be asked.
+        return Unknown("lookup: missing_scope", outcome.answer, ours=True)
+    return not_found_out(outcome)
 
 
 def _receipt(channel: str | None, ts: str | None) -> str | None:

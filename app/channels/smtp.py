@@ -29,7 +29,7 @@ from app.domain.errors import InvalidContent, Problem
 from app.domain.mail import REFERENCES_MAX, Mail, build_mail, is_address, is_message_id, is_one_line
 from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Unknown
 from app.wire.asking import password_of
-from app.wire.excerpt import safe_excerpt
+from app.wire.excerpt import login_texts, safe_excerpt
 from app.wire.exchange import Cut, NotSent
 from app.wire.json_answer import list_inside, text_inside
 from app.wire.judging import unanswered, unauthorized
@@ -132,7 +132,7 @@ class Smtp(NoLookup):
         mail = _mail(message, config)
         envelope = Envelope(config.from_, mail.recipient, build_mail(mail))
         ended = await hand_over(wire.http, server, envelope, timeout_seconds=wire.timeout_seconds)
-        return _judged(ended, wire, receipt=mail.message_id)
+        return _judged(ended, _hidden(wire, server), receipt=mail.message_id)
 
     async def probe(self, *, config: SmtpConfig, secrets: Secrets, wire: Wire) -> Probed:
         """Greet the server and log in, and hand nothing over."""
@@ -146,7 +146,7 @@ class Smtp(NoLookup):
             how = "took our login" if server.login else "wants no login for a greeting"
             words = f"the mail server answers ({config.security}) and {how}"
             return Probed(good=True, words=words)
-        said = safe_excerpt(ended.text, hidden=wire.hidden)
+        said = safe_excerpt(ended.text, hidden=_hidden(wire, server))
         words = f"the mail server refused us at the {ended.stage} with {ended.code}: {said}"
         return Probed(good=False, words=words)
 
@@ -215,10 +215,15 @@ def _server(config: SmtpConfig, secrets: Secrets) -> MailServer | RetryLater:
     )
 
 
-def _judged(ended: Replied | NotSent | Cut, wire: Wire, *, receipt: str) -> Outcome:
+def _hidden(wire: Wire, server: MailServer) -> list[str]:
+    """What a server may repeat of us and nobody else may read."""
+    return [*wire.hidden, *(login_texts(*server.login) if server.login else ())]
+
+
+def _judged(ended: Replied | NotSent | Cut, hidden: list[str], *, receipt: str) -> Outcome:
     if not isinstance(ended, Replied):
         return unanswered(ended)
-    answer = Answer(ended.code, safe_excerpt(ended.text, hidden=wire.hidden))
+    answer = Answer(ended.code, safe_excerpt(ended.text, hidden=hidden))
     if ended.is_accepted:
         return Delivered(receipt, answer)
     enhanced = _ENHANCED.match(ended.text)

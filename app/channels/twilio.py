@@ -31,7 +31,7 @@ from app.domain.errors import InvalidContent, Problem
 from app.domain.outcome import Delivered, Found, NotThere, Outcome, Rejected, RetryLater, Unknown
 from app.wire.asking import FORM_HEADERS, Heard, basic, form_body, json_body, token_of
 from app.wire.json_answer import inside, text_inside
-from app.wire.judging import by_status, throttled, unauthorized
+from app.wire.judging import by_status, not_found_out, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
 
 TEXT_MAX: Final = 1600
@@ -142,7 +142,7 @@ class Twilio:
         url = f"{_messages(config)}?{urlencode(query | {'PageSize': str(LOOKUP_PAGE)})}"
         heard = await wire.ask("GET", url, headers=headers, answer_bytes_max=LOOKUP_BYTES_MAX)
         if not isinstance(heard, Heard) or heard.status != 200:  # noqa: PLR2004
-            return _not_found_out(_judged(heard, wire))
+            return not_found_out(_judged(heard, wire))
         messages = inside(heard.said, "messages")
         if not isinstance(messages, list):
             return RetryLater("lookup: answer_unreadable", answer=heard.answer)
@@ -249,15 +249,6 @@ def _judged(heard: Heard | RetryLater | Unknown, wire: Wire) -> Outcome:
     if code is not None and code.isdigit() and heard.status in {400, 403, 422}:
         return Rejected(f"twilio_{code}", answer)
     return by_status(heard.exchange, answer, now=wire.now)
-
-
-def _not_found_out(outcome: Outcome) -> Found:
-    if isinstance(outcome, RetryLater):
-        return outcome
-    reason = "answer_unreadable" if isinstance(outcome, Delivered) else outcome.reason
-    if isinstance(outcome, Rejected):
-        return Unknown(f"lookup: {reason}", outcome.answer, ours=True)
-    return RetryLater(f"lookup: {reason}", answer=outcome.answer)
 
 
 channel = Twilio()

@@ -28,6 +28,11 @@ export function bodyOf(type, base64) {
   return { text: read, json, element: make("div", {}, body, make("p", { class: "help" }, visible(help))) };
 }
 
+/** Where a channel takes a message, a part a line. */
+function placeOf(address) {
+  return Object.entries(address).map(([name, part]) => `${name}: ${part}`).join("\n");
+}
+
 /** A message as it waits, with what a reviewer may do to it. */
 export function messageCard(message, { n, count, conversation }) {
   const headers = Object.entries(message.headers).map(([name, value]) => `${name}: ${value}`).join("\n");
@@ -43,7 +48,7 @@ export function messageCard(message, { n, count, conversation }) {
     "article", { class: "card", "aria-label": `Message ${n + 1} of ${count}` },
     make("div", { class: "top" }, make("h3", {}, `Message ${n + 1} of ${count}`), make("span", { class: "help" }, message.state)),
     facts([
-      ["Destination", message.destination], ["To", message.to],
+      ["Destination", message.destination], ["To", message.to], ["Goes to", placeOf(message.address)],
       ["Conversation", message.conversation === conversation ? null : message.conversation],
       ["Delay", message.delay_seconds ? lasting(message.delay_seconds) : null], ["Headers", headers],
     ]),

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,8 +23,9 @@ from app.channels import (
 )
 from app.domain.breaker import BreakerPolicy
 from app.domain.errors import InvalidContent
+from app.domain.message import read_parts
 from app.domain.model import DeliveryPolicy, Taken
-from app.domain.outcome import Found, Outcome, Rejected, Unknown
+from app.domain.outcome import Delivered, Found, Outcome, Rejected, Unknown
 from app.settings import (
     Destination,
     Fault,
@@ -35,9 +37,12 @@ from app.settings import (
     silences,
     unknown_name,
 )
-from app.wire.excerpt import secret_texts
+from app.wire.excerpt import masked, secret_texts
 
 log = logging.getLogger(__name__)
+
+KnownT = TypeVar("KnownT")
+HIDDEN_CHARACTERS_MIN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,10 @@ class Route:
         message, secrets = _outgoing(taken), self._secrets()
         wire = self._wire(wire, secrets, message)
         try:
-            return await self.channel.send(message, config=self.config, secrets=secrets, wire=wire)
+            outcome = await self.channel.send(
+                message, config=self.config, secrets=secrets, wire=wire
+            )
+            return _shown(outcome, wire)
         except InvalidContent as invalid:
             # It was sealed for a destination of another kind, or of another configuration.
             return Rejected(f"not_for_this_kind: {invalid.problems[0].code}")
@@ -100,9 +108,10 @@ class Route:
         message, secrets = _outgoing(taken), self._secrets()
         wire = self._wire(wire, secrets, message)
         try:
-            return await self.channel.lookup(
+            found = await self.channel.lookup(
                 message, config=self.config, secrets=secrets, wire=wire
             )
+            return _shown(found, wire)
         except InvalidContent:
             return Unknown("lookup_impossible", ours=True)
 
@@ -114,7 +123,8 @@ class Route:
                 words = f"the pointer {pointer} leads to nothing: nothing is sent without it"
                 return Probed(good=False, words=words)
         wire = self._wire(wire, secrets)
-        return await self.channel.probe(config=self.config, secrets=secrets, wire=wire)
+        probed = await self.channel.probe(config=self.config, secrets=secrets, wire=wire)
+        return replace(probed, words=masked(probed.words, hidden=wire.hidden))
 
     def _secrets(self) -> list[bytes | None]:
         return [resolve_secret(pointer) for pointer in self.channel.secrets(self.config)]
@@ -130,6 +140,15 @@ class Route:
             now=wire.now if message is None else message.attempted_at,
             hidden=(*secret_texts(one for one in secrets if one is not None), *texts),
         )
+
+
+def _shown(found: KnownT, wire: Wire) -> KnownT:
+    """With a receipt that shows no secret, whatever the provider gives for its own id."""
+    if not isinstance(found, Delivered) or found.receipt is None:
+        return found
+    # Shorter ones, such as the subject of a mail, are no secrets, and may well stand in a receipt of ours.
+    hidden = [text for text in wire.hidden if len(text) >= HIDDEN_CHARACTERS_MIN]
+    return replace(found, receipt=masked(found.receipt, hidden=hidden))
 
 
 def _outgoing(taken: Taken) -> Outgoing:
@@ -148,7 +167,7 @@ def _outgoing(taken: Taken) -> Outgoing:
         attempt=taken.attempt,
         attempted_at=taken.attempted_at,
         first_attempted_at=taken.first_attempted_at or taken.attempted_at,
-        address={} if taken.address is None else json.loads(taken.address),
+        address=read_parts(taken.address),
         reply=read_capability(taken.reply),
     )
 

@@ -201,7 +201,10 @@ def _faults_of(intake: Intake, settings: Settings) -> list[Fault]:
         detail = "this kind verifies with a secret, and none is given"
         faults.append(Fault(f"{at}.secrets", "missing", detail))
     if secrets and not provider.secrets_min:
-        faults.append(Fault(f"{at}.secrets", "contradiction", "this kind has no secrets"))
+        detail = "this kind has no secrets"
+        if provider.secret_fields:
+            detail += f": a pointer to what its URL holds belongs in {provider.secret_fields[0]}"
+        faults.append(Fault(f"{at}.secrets", "contradiction", detail))
     if provider.covers(intake.config).url and settings.server.public_url is None:
         detail = f"the source {intake.name} signs its URL: say where providers reach this"
         faults.append(Fault("server.public_url", "missing", detail))

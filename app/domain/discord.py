@@ -1,5 +1,6 @@
 """What a message of Discord may say, how it carries our key, and how it is known again."""
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -55,6 +56,16 @@ def nonce_of(key: str) -> str:
 def letters_of(text: str) -> str:
     """What is left of a text whatever Discord takes out of it."""
     return "".join(one for one in text if one.isalnum())
+
+
+def bot_of(token: str) -> str | None:
+    """The id of the bot that a token is of, with which it begins in base64; None for one of another form."""
+    head = token.partition(".")[0]
+    try:
+        id_ = base64.b64decode(head + "=" * (-len(head) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return None
+    return id_.decode() if id_.isdigit() else None
 
 
 def first_id_at(moment: datetime) -> int:

@@ -23,7 +23,7 @@ from app.domain.webhook import Refused, Result
 Json = Any
 
 # Items of one request that are looked at.
-SLICES_MAX: Final = 2000
+SLICES_MAX: Final = 10_000
 _ANY: Final = "*"
 
 
@@ -126,7 +126,7 @@ def object_at(value: Json, *path: str | int) -> dict[str, Json]:
 def slices_at(body: bytes, *path: str) -> list[tuple[tuple[int, ...], bytes]]:
     """Every value at a path, as it was sent, with its positions; `*` in the path goes through an array.
 
-    The body was read before, so that it is JSON. Raises `Refused` for more than 2,000.
+    The body was read before, so that it is JSON. Raises `Refused` for more than 10,000.
     """
     text = body.decode()
     found: list[tuple[tuple[int, ...], bytes]] = []

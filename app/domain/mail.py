@@ -23,7 +23,8 @@ _ADDRESS: Final = re.compile(
 _MESSAGE_ID: Final = re.compile(r"<[!-;=?-~]{1,250}>")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _PLAIN: Final = re.compile(r"[ -~]{0,70}")
-# What a name or a folded line would not keep as it is.
+# What a line would not keep as it is; and a name, in which more signs have a meaning.
+_FOLDED: Final = re.compile(r"=\?|^ | $|  ")
 _MEANS_MORE: Final = re.compile(r"""[()<>@,;:\\".\[\]]|=\?|^ | $|  """)
 _WORD_BYTES: Final = 42
 
@@ -65,7 +66,7 @@ def build_mail(mail: Mail) -> bytes:
         ("Date", format_datetime(mail.date.replace(microsecond=0))),
         ("From", f"{_words(mail.sender_name)} {sender}" if mail.sender_name else sender),
         ("To", mail.recipient),
-        ("Subject", _words(mail.subject)),
+        ("Subject", _words(mail.subject, kept_not=_FOLDED)),
         ("Message-ID", mail.message_id),
     ]
     if mail.parents:
@@ -98,9 +99,9 @@ def _lines(headers: Sequence[tuple[str, str]]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers).encode("ascii") + b"\r\n"
 
 
-def _words(text: str) -> str:
+def _words(text: str, *, kept_not: re.Pattern[str] = _MEANS_MORE) -> str:
     """A text as a header may hold it: as it is, or in encoded words, each of whole characters."""
-    if _PLAIN.fullmatch(text) and not _MEANS_MORE.search(text):
+    if _PLAIN.fullmatch(text) and not kept_not.search(text):
         return text
     words, word = [], b""
     for character in text:

@@ -1,5 +1,6 @@
 """A message on its way through a channel: what an agent proposes, what it answers, where it goes, and what is sent."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -47,6 +48,19 @@ class Address:
 
 # The destination itself is the address.
 HERE = Address()
+
+
+def read_parts(address: str | None) -> dict[str, str]:
+    """The parts of an address as it is stored; one that somebody made unreadable is its only part, `unreadable`."""
+    if address is None:
+        return {}
+    try:
+        parts = json.loads(address)
+    except (ValueError, RecursionError):
+        parts = None
+    if not isinstance(parts, dict):
+        return {"unreadable": address}
+    return {name: str(part) for name, part in parts.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.message import read_parts
 from app.domain.model import ClaimedInbound
 from app.engine.statements import load
 from app.engine.transaction import transact
@@ -67,6 +68,7 @@ class MessageDetail:
 
     message: MessageView
     headers: Mapping[str, str]
+    address: Mapping[str, str]
     body: bytes
     events: "Sequence[EventView]"
 
@@ -155,6 +157,7 @@ async def find_message(pool: "Pool", message: UUID) -> MessageDetail | None:
             return MessageDetail(
                 message_view(row),
                 json.loads(row["headers"]),
+                read_parts(row["address"]),
                 row["body"],
                 [_event(e) for e in events],
             )

@@ -38,7 +38,7 @@ select
     o.blocked_by,
     o.due_at,
     o.receipt,
-    o.delivered_at, p.key, p.recipient, p.content_type, p.sealed_at, p.headers, p.body
+    o.delivered_at, p.key, p.recipient, p.content_type, p.sealed_at, p.headers, p.address, p.body
 from sink.outbox as o
 inner join sink.outbox_payload as p on p.message = o.id
 where o.id = :message;

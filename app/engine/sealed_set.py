@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from app.domain.message import read_parts
 from app.domain.model import FollowUpView
 from app.engine.inspect import MessageView, message_view
 from app.engine.standing import HeldSeal, follow_up_view, hold_of
@@ -27,6 +28,7 @@ class SetMessage:
 
     message: MessageView
     headers: Mapping[str, str]
+    address: Mapping[str, str]
     delay_seconds: float
     body: bytes
 
@@ -89,5 +91,9 @@ async def find_set(pool: "Pool", turn: UUID, seal: int | None = None) -> SealedS
 
 def _message(row: "Record") -> SetMessage:
     return SetMessage(
-        message_view(row), json.loads(row["headers"]), row["delay_seconds"], row["body"]
+        message=message_view(row),
+        headers=json.loads(row["headers"]),
+        address=read_parts(row["address"]),
+        delay_seconds=row["delay_seconds"],
+        body=row["body"],
     )

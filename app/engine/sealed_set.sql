@@ -42,7 +42,7 @@ select
     o.delivered_at,
     o.delay_seconds,
     o.strict,
-    p.key, p.recipient, p.content_type, p.sealed_at, p.headers, p.body
+    p.key, p.recipient, p.content_type, p.sealed_at, p.headers, p.address, p.body
 from sink.outbox as o
 inner join sink.outbox_payload as p on p.message = o.id
 where o.turn = :turn and o.seal = :seal

@@ -31,6 +31,7 @@ _PREFIX = "sha256="
 # What an event is about, what is nearest to what somebody said first.
 _SAID = ("comment", "review", "issue", "pull_request", "discussion", "release")
 _NUMBERED = ("issue", "pull_request")
+_CHECKS = ("check_run", "check_suite", "workflow_run")
 _FRESH = ("created", "edited", "opened", "submitted")
 
 
@@ -54,7 +55,7 @@ class Github(Provider[GithubConfig]):
         title="GitHub",
         signature="HMAC-SHA256 over the body, `X-Hub-Signature-256`",
         key="`X-GitHub-Delivery`, and the body's hash",
-        conversation="repository, and number of the issue or pull request",
+        conversation="repository, and number of the issue, pull request or discussion, or the checked commit",
         setup="Settings, Webhooks; the webhook's secret is the secret; "
         "GitHub tries once: what was missed is sent again from Recent Deliveries",
     )
@@ -123,11 +124,18 @@ def _event(name: str, event: Json) -> str:
 
 
 def _conversation(event: Json) -> tuple[str, ...]:
-    """The repository and the number that comments are written to; nothing where there is no such number."""
+    """The repository and the number that comments are written to. A discussion, and the commit that is checked, have a
+    third part: nothing can be written below their numbers.
+    """
     repository = text_at(event, "repository", "full_name")
     numbers = (name_at(event, about, "number") for about in _NUMBERED)
-    number = next((one for one in numbers if one), "")
-    return (repository, number) if repository and number else ()
+    found: tuple[str, ...] = (next((one for one in numbers if one), ""),)
+    if not found[0]:
+        found = ("discussion", name_at(event, "discussion", "number"))
+    if not found[-1]:
+        commits = (text_at(event, about, "head_sha") for about in _CHECKS)
+        found = ("commit", next((one for one in commits if one), ""))
+    return (repository, *found) if repository and found[-1] else ()
 
 
 def _view(event: Json) -> View:

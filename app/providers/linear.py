@@ -28,7 +28,7 @@ _TEXTS = (
 
 
 class LinearConfig(Options):
-    """How far the time of sending may be from ours; and whose changes are our own, by their id."""
+    """How far the time of sending may be from ours; and whose changes are our own echo, by their id."""
 
     tolerance_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     own_actors: Annotated[tuple[str, ...], Field(max_length=20)] = ()

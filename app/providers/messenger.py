@@ -19,7 +19,7 @@ from app.wire.pointer import Pointers
 
 
 class MessengerConfig(Options):
-    """Where the token stands that the handshake asks for."""
+    """Pointers to the token that the handshake asks for: several while it is changed."""
 
     verify_tokens: Annotated[Pointers, Field(min_length=1)]
 

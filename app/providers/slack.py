@@ -4,6 +4,7 @@ One thing that a user says may come as two events, a message and a mention: both
 is their second key. What the app says itself comes back as an event, and is told from what others say.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -215,7 +216,7 @@ def _interaction(body: bytes, now: datetime) -> Batch:
                     text=f"{text_of(fields, 'command')} {text_of(fields, 'text')}".rstrip(),
                     sender=text_of(fields, "user_id"),
                 ),
-                reply=_response_url(text_of(fields, "response_url"), now),
+                reply=_response_urls([text_of(fields, "response_url")], now),
             ),
         )
     )
@@ -227,8 +228,8 @@ def _pressed(payload: Json, body: bytes, now: datetime) -> Item:
     thread = text_at(payload, "message", "thread_ts") or text_at(payload, "message", "ts")
     action = at(payload, "actions", 0)
     trigger = text_at(payload, "trigger_id")
-    urls = (payload, at(payload, "response_urls", 0))
-    url = next((text_at(one, "response_url") for one in urls if text_at(one, "response_url")), "")
+    places = (payload, *list_at(payload, "response_urls"))
+    urls = [text_at(one, "response_url") for one in places]
     return Item(
         keys=(f"trigger:{trigger}",) if trigger else (body_key(body),),
         body=body,
@@ -242,14 +243,15 @@ def _pressed(payload: Json, body: bytes, now: datetime) -> Item:
             or text_at(action, "action_id"),
             sender=text_at(payload, "user", "id"),
         ),
-        reply=_response_url(url, now),
+        reply=_response_urls(urls, now),
     )
 
 
-def _response_url(url: str, now: datetime) -> Capability | None:
-    if not url:
-        return None
-    return Capability(secrets={"response_url": url}, expires_at=now + _RESPONSE_URL_LIFE)
+def _response_urls(urls: Sequence[str], now: datetime) -> Capability | None:
+    """The first is answered through. A form may come with more, for other channels, which are as good as it."""
+    known = list(dict.fromkeys(url for url in urls if url))
+    named = {f"response_url_{n}" if n else "response_url": url for n, url in enumerate(known)}
+    return Capability(secrets=named, expires_at=now + _RESPONSE_URL_LIFE) if known else None
 
 
 provider = Slack()

@@ -20,7 +20,7 @@ Path = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class StandardConfig(Options):
-    """Where the body says what it is about: paths with dots, as in `data.ticket.id`."""
+    """Where the body says what it is about: paths with dots, as in `data.ticket.id`; how far clocks may be apart."""
 
     conversation: Path | None = None
     text: Path | None = None

@@ -82,9 +82,9 @@ class Twilio(Provider[TwilioConfig]):
         _check_signature(request, signed, secrets.active)
         if is_get:
             # The query is all that came.
-            return Batch((_told(read_form(request.query), request.query, request),))
+            return Batch((_told(read_form(request.query), request.query, request, signed),))
         if is_form:
-            return Batch((_told(fields, request.body, request),))
+            return Batch((_told(fields, request.body, request, signed),))
         _check_hash(hashes, request.body)
         return _events(request.body)
 
@@ -140,12 +140,11 @@ def _check_hash(hashes: Sequence[bytes], body: bytes) -> None:
         raise Refused(Result.BAD_SIGNATURE, "body_hash_wrong")
 
 
-def _told(fields: Fields, body: bytes, request: Request) -> Item:
+def _told(fields: Fields, body: bytes, request: Request, signed: bytes) -> Item:
     if not fields:
         raise Refused(Result.MALFORMED, "fields_missing")
-    what_was_signed = body_key(
-        request.public_url.encode("latin-1", "replace") + b"".join(_sorted(fields))
-    )
+    # As one text: what was captured may come again with its end in the query, or in a form.
+    what_was_signed = body_key(request.public_url.encode("latin-1", "replace") + signed)
     sid = text_of(fields, "MessageSid") or text_of(fields, "SmsSid")
     told = text_of(fields, "EventType")
     status = text_of(fields, "MessageStatus") or text_of(fields, "SmsStatus")

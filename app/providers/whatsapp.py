@@ -40,7 +40,7 @@ _TEXTS = (
 
 
 class WhatsappConfig(Options):
-    """Where the token stands that the handshake asks for."""
+    """Pointers to the token that the handshake asks for: several while it is changed."""
 
     verify_tokens: Annotated[Pointers, Field(min_length=1)]
 

@@ -75,7 +75,8 @@ class Zendesk(Provider[ZendeskConfig]):
         signature="HMAC-SHA256 over time and body, `X-Zendesk-Webhook-Signature`",
         key="an event's `id`; `X-Zendesk-Webhook-Invocation-Id`, and the body's hash with its time",
         conversation="ticket",
-        setup="Admin Center, Apps and integrations, Webhooks; the signing secret is the secret",
+        setup="Admin Center, Apps and integrations, Webhooks, with the request method POST; "
+        "the signing secret is the secret",
     )
 
     def receive(

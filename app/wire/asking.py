@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from app.domain.outcome import Answer, RetryLater, Unknown
 from app.wire.client import GuardedClient, Method
-from app.wire.excerpt import target_texts
+from app.wire.excerpt import credential_texts, target_texts
 from app.wire.exchange import Answered
 from app.wire.headers import InvalidHeader
 from app.wire.json_answer import json_object
@@ -81,7 +81,8 @@ async def ask(http: GuardedClient, request: Request) -> Heard | RetryLater | Unk
         return RetryLater("secret_invalid")
     if not isinstance(exchange, Answered):
         return unanswered(exchange)
-    hidden = [*request.hidden, *target_texts(request.url, target=target)]
+    hidden = [*request.hidden, *credential_texts(request.headers)]
+    hidden += target_texts(request.url, target=target)
     return Heard(
         json_object(exchange),
         exchange,

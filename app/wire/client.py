@@ -9,8 +9,6 @@ import asyncio
 import io
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Literal, Self
 
 import aiohttp
@@ -19,8 +17,9 @@ from yarl import URL
 
 from app.wire.addresses import AddressPolicy
 from app.wire.connections import GuardedConnector
-from app.wire.exchange import Answered, Cut, Exchange, NotSent
+from app.wire.exchange import Exchange
 from app.wire.headers import check_framing
+from app.wire.progress import Progress, reason_of, watch_connections
 from app.wire.reach import Streams, connect, reach, upgrade
 from app.wire.resolution import Refused, Resolver, SystemResolver, VettedResolver
 from app.wire.target import Target
@@ -35,25 +34,6 @@ _READ_BYTES = 65536
 _PIECE_BYTES_MAX = 65536
 # An attempt has one deadline over all its parts; the library's own, one a part, would only blur it.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far one request came, to be read after it was cut off at any point."""
-
-    written: bool = False
-    status: int | None = None
-    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    excerpt: bytearray = field(default_factory=bytearray)
-    complete: bool = False
-
-    def ended(self, reason: str) -> Exchange:
-        """What is known, now that nothing more will happen; `reason` is why it ended early, if it
-        did.
-        """
-        if self.status is not None:
-            return Answered(self.status, self.headers, bytes(self.excerpt), self.complete)
-        return Cut(reason) if self.written else NotSent(reason)
 
 
 class GuardedClient:
@@ -134,7 +114,7 @@ class GuardedClient:
         destination.
         """
         check_framing(headers)
-        progress = _Progress()
+        progress = Progress()
         if not self._open:
             return progress.ended("client_closed")
         try:
@@ -151,7 +131,7 @@ class GuardedClient:
         except TimeoutError:
             return progress.ended("timeout" if progress.written else "timeout_before_send")
         except (aiohttp.ClientError, OSError, RuntimeError, ValueError) as error:
-            return progress.ended(_reason(error, written=progress.written))
+            return progress.ended(reason_of(error, written=progress.written))
         return progress.ended("malformed_answer")
 
     async def reach(self, target: Target, *, timeout_seconds: float) -> str | None:
@@ -183,7 +163,7 @@ class GuardedClient:
         headers: Mapping[str, str],
         body: bytes | None,
         answer_bytes_max: int,
-        progress: _Progress,
+        progress: Progress,
     ) -> None:
         outgoing = CIMultiDict(self._headers)
         outgoing.update(headers)
@@ -199,7 +179,7 @@ class GuardedClient:
         )
         try:
             if answer.status >= _FINAL_STATUS_MIN:
-                await _read(answer, answer_bytes_max=answer_bytes_max, progress=progress)
+                await progress.read(answer, answer_bytes_max=answer_bytes_max)
         finally:
             # Leaving the answer's own context would first wait for the rest of the request to be
             # taken.
@@ -225,41 +205,11 @@ class GuardedClient:
                 max_line_size=ANSWER_LINE_BYTES_MAX,
                 max_field_size=ANSWER_LINE_BYTES_MAX,
                 max_headers=ANSWER_HEADERS_MAX,
-                trace_configs=[_watch_connections()],
+                trace_configs=[watch_connections()],
             )
             # What may be repeated is for whoever asked to repeat, also where the method would allow it.
             session._retry_connection = False  # noqa: SLF001
         return session
-
-
-async def _read(
-    answer: aiohttp.ClientResponse, *, answer_bytes_max: int, progress: _Progress
-) -> None:
-    progress.headers = {name.lower(): tuple(answer.headers.getall(name)) for name in answer.headers}
-    progress.status = answer.status
-    while len(progress.excerpt) <= answer_bytes_max:
-        piece = await answer.content.read(answer_bytes_max + 1 - len(progress.excerpt))
-        if not piece:
-            progress.complete = True
-            return
-        progress.excerpt += piece
-    del progress.excerpt[answer_bytes_max:]
-
-
-def _watch_connections() -> aiohttp.TraceConfig:
-    """Nothing is waited for between having a connection and writing to it, so having one counts as
-    having written.
-    """
-
-    async def mark(
-        _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
-    ) -> None:
-        context.trace_request_ctx.written = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(mark)
-    trace.on_connection_reuseconn.append(mark)
-    return trace
 
 
 def _url(target: Target) -> URL:
@@ -272,25 +222,3 @@ def _url(target: Target) -> URL:
         query_string=query if mark else "",
         encoded=True,
     )
-
-
-def _reason(error: Exception, *, written: bool) -> str:
-    """A stable word for what went wrong. Errors carry hosts and URLs, so none of their text is
-    passed on.
-    """
-    if written:
-        return (
-            "malformed_answer"
-            if isinstance(error, aiohttp.ClientResponseError)
-            else "connection_cut"
-        )
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "tls_failed"
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    match cause:
-        case Refused():
-            return cause.reason
-        case ConnectionRefusedError():
-            return "connection_refused"
-        case _:
-            return "connection_failed"

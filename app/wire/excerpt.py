@@ -2,9 +2,11 @@
 what is secret.
 """
 
+import base64
+import json
 import unicodedata
-from collections.abc import Iterable
-from urllib.parse import unquote
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, quote_plus, unquote
 
 from app.wire.target import Target
 
@@ -19,17 +21,40 @@ def safe_excerpt(answer: bytes, *, hidden: Iterable[str]) -> str:
     """At most 512 bytes of `answer`, each of the `hidden` texts replaced by `***`."""
     if not answer:
         return ""
-    text = _printable(answer.decode(errors="replace"))
-    for secret in sorted({_printable(text) for text in hidden}, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, _MASK)
+    text = masked(answer.decode(errors="replace"), hidden=hidden)
     return text.encode()[:EXCERPT_BYTES_MAX].decode(errors="ignore")
 
 
+def masked(text: str, *, hidden: Iterable[str]) -> str:
+    """A text without what does not print, each of the `hidden` texts replaced by `***`."""
+    text = _printable(text)
+    for secret in sorted({_printable(text) for text in hidden}, key=len, reverse=True):
+        if secret:
+            text = text.replace(secret, _MASK)
+    return text
+
+
 def secret_texts(secrets: Iterable[bytes]) -> list[str]:
-    """The spellings of secrets that an answer might repeat: whole, and without `whsec_`."""
+    """The spellings of secrets that an answer might repeat: whole, without `whsec_`, and as they stand in forms, in
+    JSON and in base64.
+    """
     texts = [secret.decode(errors="replace").strip() for secret in secrets]
-    return [*texts, *(text.removeprefix("whsec_") for text in texts)]
+    bare = [text.removeprefix("whsec_") for text in texts]
+    return [
+        spelled for text in dict.fromkeys([*texts, *bare]) if text for spelled in _spellings(text)
+    ]
+
+
+def login_texts(user: str, password: str) -> list[str]:
+    """What a user and a password are sent as, to a mail server and otherwise."""
+    plain = f"\0{user}\0{password}", f"{user}:{password}", password
+    return [base64.b64encode(text.encode()).decode() for text in plain]
+
+
+def credential_texts(headers: Mapping[str, str]) -> list[str]:
+    """What a request has said of who sends it, which is not always how the secret is spelled."""
+    given = [value for name, value in headers.items() if name.lower() == "authorization"]
+    return [value.rpartition(" ")[2] for value in given]
 
 
 def target_texts(url: str, *, target: Target) -> list[str]:
@@ -42,6 +67,20 @@ def target_texts(url: str, *, target: Target) -> list[str]:
     pieces = [piece for piece in path.split("\n") if len(piece) >= _PIECE_CHARACTERS_MIN]
     whole = [url, *([target.path_and_query] if len(target.path_and_query) > 1 else [])]
     return [text for part in (*whole, *pieces) for text in (part, unquote(part))]
+
+
+def _spellings(text: str) -> list[str]:
+    in_json = json.dumps(text)[1:-1]
+    coded = base64.b64encode(text.encode()).decode()
+    spelled = (
+        text,
+        quote(text, safe=""),
+        quote_plus(text),
+        in_json,
+        in_json.replace("/", "\\/"),
+        coded,
+    )
+    return list(dict.fromkeys(spelled))
 
 
 def _printable(text: str) -> str:

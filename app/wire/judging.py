@@ -5,8 +5,18 @@ Nothing written cannot have acted; cut may have. A status is read as HTTP means 
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import assert_never
 
-from app.domain.outcome import Answer, Outcome, Rejected, RetryLater, Shut, Unknown
+from app.domain.outcome import (
+    Answer,
+    Delivered,
+    Found,
+    Outcome,
+    Rejected,
+    RetryLater,
+    Shut,
+    Unknown,
+)
 from app.domain.retry_after import parse_http_date, parse_retry_after
 from app.wire.excerpt import safe_excerpt
 from app.wire.exchange import RESOLVER_BUSY, Answered, Cut, NotSent
@@ -50,6 +60,21 @@ def throttled(
     return RetryLater(
         reason, after_seconds=after_seconds, counted=False, answer=answer, alone=alone
     )
+
+
+def not_found_out(outcome: Outcome) -> Found:
+    """What a look-up tells whose own answer was this: one that was refused for good will be refused again."""
+    match outcome:
+        case RetryLater():
+            return outcome
+        case Rejected():
+            return Unknown(f"lookup: {outcome.reason}", outcome.answer, ours=True)
+        case Delivered():
+            return RetryLater("lookup: answer_unreadable", answer=outcome.answer)
+        case Unknown():
+            return RetryLater(f"lookup: {outcome.reason}", answer=outcome.answer)
+        case _:
+            assert_never(outcome)
 
 
 def by_status(exchange: Answered, answer: Answer, *, now: datetime) -> Outcome:

@@ -91,6 +91,22 @@ async def test_a_message_without_a_destination_goes_to_the_thread_of_its_turn(
         assert {(row["destination"], row["pace_seconds"]) for row in rows} == {("slack", 1.0)}
 
 
+async def test_whoever_approves_is_shown_where_a_message_goes(
+    service: Service, admin: "Admin"
+) -> None:
+    async with chatting(service) as chat:
+        turn = await turned(chat)
+        answer = await chat.seal(turn, [HI, {**HI, "destination": "loopback"}], hold={})
+        thread = {"channel": "C01", "thread_ts": "1700000000.000100"}
+        whole = (await chat.get(f"/v1/turns/{turn['id']}/set", scope="approve")).json
+        assert [one["address"] for one in whole["messages"]] == [thread, {}]
+        path = f"/v1/outbox/{answer.json['messages'][0]['id']}"
+        assert (await chat.get(path, scope="approve")).json["address"] == thread
+        await admin.execute("update sink.outbox_payload set address = '[not' where address <> '{}'")
+        spoiled = (await chat.get(path, scope="approve")).json
+        assert spoiled["address"] == {"unreadable": "[not"}
+
+
 async def test_without_a_source_that_says_where_it_is_422(service: Service) -> None:
     async with chatting(service) as chat:
         turn = await turned(chat, source="mute")

@@ -14,7 +14,7 @@ from app.__main__ import main
 from app.channels import Wire
 from app.core import build_routes
 from app.domain.model import Taken
-from app.domain.outcome import Rejected, Unknown
+from app.domain.outcome import Delivered, Rejected, Unknown
 from app.settings import Settings, SettingsError, load_settings
 from tests.channels.conformance.fakes import answer, http_fake
 
@@ -110,6 +110,21 @@ async def test_what_was_sealed_for_another_kind_is_rejected_and_never_guessed_at
             outcome = await route.send(unreadable, wire=wire)
             assert isinstance(outcome, Rejected)
             assert isinstance(await route.lookup(taken(), wire=wire), Unknown)
+
+
+async def test_no_receipt_and_no_look_shows_the_token_that_a_provider_repeats(wire: Wire) -> None:
+    token = "xoxb-c4n4ry"
+    repeated = {"ok": True, "channel": "C01", "ts": token, "user": token, "team": token}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLACK_OF_TESTS", token)
+        async with http_fake(answer(200, repeated)) as fake:
+            own = {"token": "env:SLACK_OF_TESTS", "api_url": f"http://127.0.0.1:{fake.port}"}
+            route = build_routes(settings(chat={"kind": "slack", **own}))["chat"]
+            outcome = await route.send(taken(address='{"channel":"C01"}'), wire=wire)
+            probed = await route.probe(wire=wire)
+    assert isinstance(outcome, Delivered)
+    assert outcome.receipt == "C01:***"
+    assert probed.words == "Slack knows its token: *** of ***"
 
 
 async def command(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> Any:

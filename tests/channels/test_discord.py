@@ -1,5 +1,6 @@
 """Webhooks and follow-ups of interactions: what the sample of bots does not show."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -8,10 +9,19 @@ from pydantic import ValidationError
 from app.channels import Draft, Outgoing, Reply, Wire
 from app.channels.discord import DiscordConfig, channel
 from app.domain.errors import InvalidContent
-from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
+from app.domain.outcome import (
+    Delivered,
+    Found,
+    NotThere,
+    Outcome,
+    Rejected,
+    RetryLater,
+    Shut,
+    Unknown,
+)
 from tests.channels.conformance.fakes import answer, http_fake
 from tests.channels.conformance.sample import load, outgoing
-from tests.channels.conformance.samples.discord import CHANNEL, GUILD, ID
+from tests.channels.conformance.samples.discord import CHANNEL, GUILD, ID, snowflake
 from tests.channels.conformance.test_conformance import bare, wired
 
 APPLICATION, TOKEN = "1029384756473829105", "aW50ZXJhY3Rpb246c2VjcmV0LXRva2Vu"
@@ -65,6 +75,11 @@ async def test_a_webhook_is_waited_for_and_posts_into_its_thread() -> None:
         (
             answer(401, {"message": "Invalid Webhook Token", "code": 50027}),
             RetryLater("webhook_gone", counted=False, shut=Shut.GONE),
+        ),
+        (answer(404, b""), RetryLater("webhook_gone", counted=False, shut=Shut.GONE)),
+        (
+            answer(404, {"message": "Unknown Channel", "code": 10003}),
+            Rejected("discord_10003"),
         ),
         (answer(204), Unknown("answer_unreadable")),
         (
@@ -149,3 +164,21 @@ def test_no_address_holds_what_it_is_answered_with() -> None:
     assert address.uses_reply
     assert dict(address.parts) == {"channel_id": CHANNEL, "via": "interaction"}
     assert load("discord").key is not None
+
+
+async def test_what_another_bot_says_in_the_same_words_is_not_ours() -> None:
+    made = {"id": snowflake(1), "content": "Hello, you", "nonce": None}
+    older = {"id": snowflake(-60), "content": "before", "author": {"id": "7", "bot": True}}
+    found: list[Found] = []
+    for author in (APPLICATION, "204255221017214977"):
+        said = [{**made, "author": {"id": author, "bot": True}}, older]
+        async with http_fake(answer(200, said)) as fake:
+            options = config(fake.port, token="env:BOT")
+            message = outgoing(DRAFT, channel.check(DRAFT, reply=ASKED, config=options).parts)
+            # A token begins with the id of its bot, in base64.
+            token = base64.b64encode(APPLICATION.encode()).rstrip(b"=") + b".Cl2FMQ.secret"
+            async with wired() as wire:
+                found.append(
+                    await channel.lookup(message, config=options, secrets=[token], wire=wire)
+                )
+    assert found == [Delivered(snowflake(1)), NotThere()]

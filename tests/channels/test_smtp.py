@@ -139,6 +139,31 @@ async def test_what_comes_before_tls_and_belongs_within_it_ends_the_attempt() ->
     assert outcome == RetryLater("malformed_answer")
 
 
+async def test_a_server_that_repeats_our_login_shows_it_to_nobody(
+    certificate: tuple[Path, Path],
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mx\r\n")
+        await reader.readline()
+        writer.write(b"250-mx\r\n250 AUTH PLAIN\r\n")
+        login = (await reader.readline()).split()[-1]
+        heard.append(login)
+        writer.write(b"535 5.7.8 not " + login + b" nor " + PASSWORD.encode() + b"\r\n")
+        await writer.drain()
+        writer.close()
+
+    heard: list[bytes] = []
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=tls_of(certificate))
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        config, trusted = settings(port, security="tls", **LOGIN), certificate[0].read_text()
+        outcome = await attempt(config, [PASSWORD.encode()], trusted=trusted)
+    assert heard
+    assert isinstance(outcome, RetryLater)
+    assert outcome.answer is not None
+    assert outcome.answer.excerpt == "5.7.8 not *** nor ***"
+
+
 async def test_tls_from_the_first_byte(certificate: tuple[Path, Path]) -> None:
     heard: list[bytes] = []
 

@@ -2,13 +2,16 @@
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.api.conftest import Service
 from tests.console.browser import Tab
 from tests.console.conftest import held, shown
+
+if TYPE_CHECKING:
+    from tests.database import Admin
 
 SCRIPT = "<script>window.hacked = 1</script>"
 IMAGE = "<img src=https://evil.example/x.png onerror='window.hacked = 1'>"
@@ -106,6 +109,21 @@ async def test_what_the_eye_does_not_see_is_named(service: Service, tab: Tab) ->
     assert second == "U+202Egpj.exeU+001B[31mU+0000 ❤️ 👩‍👩‍👧 bareU+200Dletters"
     marks = await tab.run("document.querySelectorAll('#turn mark').length")
     assert marks == 1 + 1 + 3 + 4
+
+
+async def test_where_a_message_goes_is_shown_as_text(
+    service: Service, tab: Tab, admin: "Admin"
+) -> None:
+    sealed = await held(service, [{"destination": "loopback", "payload": 1}])
+    address = {"channel": "C0123ABCD", "thread_ts": f"{MARKUP}{TURNED}"}
+    told = "update sink.outbox_payload set address = $1"
+    await admin.execute(told, json.dumps(address))
+    await shown(tab, service, sealed)
+    told = await tab.text("#messages dl")
+    assert "channel: C0123ABCD" in told
+    assert f"thread_ts: {MARKUP}U+202Egpj.exe" in told
+    await harmless(service, tab)
+    await admin.execute("update sink.outbox_payload set address = null")
 
 
 async def test_bytes_that_are_no_text_are_shown_as_bytes_and_leave_as_they_were(

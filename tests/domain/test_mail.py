@@ -49,6 +49,15 @@ def test_words_come_back_as_they_were(subject: str, name: str) -> None:
     assert [header for header in found if header.lower() in {"bcc", "cc"}] == []
 
 
+def test_a_plain_subject_stands_as_it_is_and_what_would_be_read_otherwise_does_not() -> None:
+    assert b"\r\nSubject: Re: [Acme] 5 < 7, or (not)?\r\n" in build_mail(
+        mail(subject="Re: [Acme] 5 < 7, or (not)?")
+    )
+    for subject in ("=?utf-8?Q?no?=", "two  spaces", "caf\u00e9"):
+        assert f"Subject: {subject}\r\n".encode() not in build_mail(mail(subject=subject))
+        assert read(mail(subject=subject))["Subject"] == subject
+
+
 @given(text=st.text(max_size=500), html=st.none() | st.text(max_size=100))
 def test_text_comes_back_whatever_it_holds_and_no_line_is_too_long(
     text: str, html: str | None

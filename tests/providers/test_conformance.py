@@ -272,6 +272,21 @@ def test_a_signature_of_another_time_is_refused_where_time_is_signed(kind: str, 
         case.receive(provider, request, now=case.now + DAY)
 
 
+@each_case
+def test_the_window_of_a_signature_is_as_wide_as_configured_and_no_wider(
+    kind: str, case: Case
+) -> None:
+    provider = PROVIDERS[kind]
+    config = config_of(provider, case.options)
+    if not provider.covers(config).time or provider.has_fetched_keys:
+        pytest.skip("its signature has no time, or begins and ends by itself")
+    request, width = case.signed(case.samples[0]), timedelta(seconds=config.tolerance_seconds)
+    beyond = width + timedelta(seconds=1)
+    for inside, outside in ((width, beyond), (-width, -beyond)):
+        case.receive(provider, request, now=case.now + inside)
+        _refused(case, kind, request, now=case.now + outside)
+
+
 @each_sample
 def test_no_body_does_harm_however_well_it_is_signed(kind: str, case: Case, sample: Sample) -> None:
     provider = PROVIDERS[kind]

@@ -1,5 +1,6 @@
 """Mail and its events: replays of what signs no body, retries that are laid out anew, and forms that others make."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlencode
@@ -125,6 +126,18 @@ def test_forms_of_another_maker_are_read() -> None:
     assert item.conversation == ("help@ours.example", "1@a.example")
     (file,) = item.view.attachments
     assert (file.name, file.content_type) == ("gr\u00fc\u00dfe.png", "image/png")
+
+
+def test_a_batch_as_large_as_sendgrid_makes_any_is_taken_whole() -> None:
+    # It is posted when it has 768 KB, or after half a minute.
+    case = cases_of("sendgrid")[0]
+    events = [{"sg_event_id": f"e{n}", "event": "open", "pad": "x" * 40} for n in range(9000)]
+    body = json.dumps(events).encode()
+    assert len(body) > 768 << 10
+    request = case.sign(replace(case.samples[0].request, body=body), case.secrets, case.now)
+    read = case.receive(PROVIDERS["sendgrid"], request)
+    assert isinstance(read, Batch)
+    assert len(read.items) == len(events)
 
 
 def test_every_event_has_its_own_key_and_slice() -> None:

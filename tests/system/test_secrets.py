@@ -10,6 +10,7 @@ from tests.receiver import Receiver, Request
 from tests.system.conftest import configuration
 from tests.system.processes import POLL_SECONDS, Service
 from tests.system.rig import Rig
+from tests.system.searching import places
 from tests.system.verdict import faults
 
 if TYPE_CHECKING:
@@ -31,24 +32,6 @@ ALLOWED = {
 }
 # A token is what a running lease is fenced with, and an ended one is recognized by.
 TOKEN_COLUMNS = {"turn.token", "attempt.token"}
-
-
-async def _places(admin: "Admin", canary: str) -> set[str]:
-    """The columns in which a text stands, as itself or as bytes."""
-    columns = await admin.fetch(
-        "select table_name, column_name from information_schema.columns where table_schema = 'sink'"
-    )
-    found = set()
-    for table, column in columns:
-        there = await admin.fetchval(
-            f"select exists (select from sink.{table} where position($1 in {column}::text) > 0"
-            f" or position($2 in {column}::text) > 0)",
-            canary,
-            canary.encode().hex(),
-        )
-        if there:
-            found.add(f"{table}.{column}")
-    return found
 
 
 async def _wrong_requests(service: Service, *, token: str, turn: str) -> None:
@@ -128,9 +111,9 @@ attempts_max = 1
     for canary in [*secrets, *tokens, *ALLOWED]:
         assert canary not in shown
         allowed = TOKEN_COLUMNS if canary in tokens else ALLOWED.get(canary, set())
-        assert await _places(admin, canary) <= allowed, canary
+        assert await places(admin, canary) <= allowed, canary
     # The search would have found them.
-    for canary, places in ALLOWED.items():
-        assert await _places(admin, canary) == places
-    assert await _places(admin, tokens[0]) == {"attempt.token"}
+    for canary, columns in ALLOWED.items():
+        assert await places(admin, canary) == columns
+    assert await places(admin, tokens[0]) == {"attempt.token"}
     assert await faults(admin, receiver=receiver) == []

@@ -34,6 +34,19 @@ def test_a_secret_is_hidden_with_and_without_its_prefix() -> None:
     assert safe_excerpt(b"whsec_QUJDREVGRw== QUJDREVGRw==", hidden=hidden) == "*** ***"
 
 
+def test_a_secret_is_hidden_as_it_stands_in_forms_json_and_base64() -> None:
+    secret = 'a+/b "c4n4ry"'
+    spelled = (
+        "a%2B%2Fb%20%22c4n4ry%22",
+        "a%2B%2Fb+%22c4n4ry%22",
+        'a+/b \\"c4n4ry\\"',
+        'a+\\/b \\"c4n4ry\\"',
+        "YSsvYiAiYzRuNHJ5Ig==",
+    )
+    shown = safe_excerpt(", ".join(spelled).encode(), hidden=secret_texts([secret.encode()]))
+    assert shown == "***, ***, ***, ***, ***"
+
+
 def test_a_url_is_hidden_whole_in_its_parts_and_decoded() -> None:
     url = "https://crm.example/hooks/T0KEN%2DT0KEN?key=abcdefgh&v=1"
     hidden = target_texts(url, target=parse_target(url))

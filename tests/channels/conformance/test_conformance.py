@@ -243,6 +243,9 @@ async def test_an_answer_that_repeats_the_request_shows_no_secret(kind: str) -> 
             fake.answers = [answer(status, echo + sample.secret.encode())]
             outcome = await send(kind, sample, fake)
         assert CANARY not in repr(outcome)
+        # Nor in another spelling, as that of a user with a password.
+        _, _, credentials = first.headers.get("authorization", "").partition(" ")
+        assert not credentials or credentials not in repr(outcome)
 
 
 async def test_what_is_not_reached_is_tried_later_and_what_is_silent_is_unknown(kind: str) -> None:

@@ -45,6 +45,18 @@ const judges = {
       ? twilio.validateRequest(secret, signature, url, {})
       : twilio.validateRequestWithBody(secret, signature, url, text);
   },
+  async line() {
+    const { validateSignature } = await import('@line/bot-sdk');
+    return validateSignature(raw, secret, headers['x-line-signature']);
+  },
+  async sendgrid() {
+    const { EventWebhook } = (await import('@sendgrid/eventwebhook')).default;
+    const judge = new EventWebhook();
+    const prefix = 'x-twilio-email-event-webhook';
+    const key = judge.convertPublicKeyToECDSA(secret);
+    // It joins the time with text, and so fits what is UTF-8 alone.
+    return judge.verifySignature(key, raw.toString('utf8'), headers[`${prefix}-signature`], headers[`${prefix}-timestamp`]);
+  },
 };
 // WhatsApp, Messenger and Instagram sign as GitHub does.
 judges.whatsapp = judges.messenger = judges.instagram = judges.github;

@@ -51,6 +51,12 @@ REVIEW = event(
     pull_request={"number": 7, "title": "Add waffles", "body": ""},
     review={"body": "Nice", "submitted_at": TIME},
 )
+DISCUSSED = event(
+    "created",
+    discussion={"number": 8, "title": "Waffles", "body": "Which?"},
+    comment={"body": "Belgian ones.", "updated_at": TIME},
+)
+CHECKED = event("completed", check_run={"name": "bake", "head_sha": "c0ffee"})
 PUSH = json.dumps(
     {"ref": "refs/heads/main", "repository": REPOSITORY, "head_commit": {"message": "Add waffles"}}
 ).encode()
@@ -112,6 +118,34 @@ CASES = (
                         sender="ann",
                         attachments=1,
                         body=FORM_BODY,
+                    ),
+                ),
+            ),
+            Sample(
+                name="a-comment-in-a-discussion",
+                body=DISCUSSED,
+                headers=named("discussion_comment"),
+                items=(
+                    Expected(
+                        keys=keys(DISCUSSED),
+                        event="discussion_comment.created",
+                        conversation=("octo/hello", "discussion", "8"),
+                        text="Belgian ones.",
+                        sender="ann",
+                        dated=NOW,
+                    ),
+                ),
+            ),
+            Sample(
+                name="a-check-of-a-commit",
+                body=CHECKED,
+                headers=named("check_run"),
+                items=(
+                    Expected(
+                        keys=keys(CHECKED),
+                        event="check_run.completed",
+                        conversation=("octo/hello", "commit", "c0ffee"),
+                        sender="ann",
                     ),
                 ),
             ),

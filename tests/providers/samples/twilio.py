@@ -179,7 +179,7 @@ CASES = (
                 url=GET_URL,
                 items=(
                     Expected(
-                        keys=(SID, signed_key(TEXT, GET_URL)),
+                        keys=(SID, signed_key(b"", GET_URL)),
                         event="message",
                         conversation=("+15550199", "+15550100"),
                         text="a waffle maker? \u00e9",

@@ -68,7 +68,7 @@ SAMPLE = Sample(
             answer(409, {"message": "accepted", "sentMessages": [{"id": ID}, {"id": "2"}]}),
             Delivered(f"{ID},2"),
         ),
-        Case("a conflict of no kind", answer(409, b""), Unknown("http_409")),
+        Case("accepted before, without a word", answer(409, b""), Delivered(None)),
         Case("no such user", failed(400, "Failed to send messages"), Rejected("http_400")),
         Case("a bad token", failed(401, "Authentication failed"), shut("http_401")),
         Case("no such plan", failed(403, "Access to this API is not available"), shut("http_403")),
