@@ -42,6 +42,7 @@ async def test_a_turn_shows_how_it_stands(service: Service) -> None:
         "reason": None,
         "attempt": 1,
         "created_at": shown.json["created_at"],
+        "due_at": None,
         "hold": None,
         "wait": None,
         "payload_hash": None,
@@ -52,6 +53,13 @@ async def test_a_turn_shows_how_it_stands(service: Service) -> None:
         "follow_ups": [],
         "seals": [],
     }
+
+
+async def test_a_scheduled_turn_shows_when_it_comes(service: Service) -> None:
+    time = f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT%H:%M:%S}.000000Z"
+    accepted = (await service.accept("later", not_before=time)).json
+    shown = (await service.get(f"/v1/turns/{accepted['turn']}")).json
+    assert (shown["state"], shown["due_at"]) == ("scheduled", time)
 
 
 async def test_messages_show_what_comes_next_and_who_stops_them(service: Service) -> None:
