@@ -611,7 +611,7 @@ CREATE INDEX turn_about ON sink.turn USING btree (about, id) WHERE (about IS NOT
 
 CREATE INDEX turn_asking ON sink.turn USING btree (state, queue, id) WHERE (state = ANY (ARRAY['parked'::text, 'held'::text, 'escalated'::text]));
 
-CREATE INDEX turn_deadline ON sink.turn USING btree (deadline_at, id) WHERE (state = ANY (ARRAY['held'::text, 'escalated'::text]));
+CREATE INDEX turn_deadline ON sink.turn USING btree (queue, deadline_at, id) WHERE (state = ANY (ARRAY['held'::text, 'escalated'::text]));
 
 CREATE INDEX turn_held ON sink.turn USING btree (held_source, created_at, id) WHERE ((held_source IS NOT NULL) AND (state = 'scheduled'::text));
 

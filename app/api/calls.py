@@ -170,7 +170,10 @@ async def _authorized(api: Api, request: Request, scopes: frozenset[str]) -> Pri
         return _NOBODY
     principal = await api.authenticator.principal(request.scope["headers"])
     if not may(principal, scopes):
-        raise Refusal("scope_missing")
+        detail = (
+            f"The key may not make this call: it takes the scope {' or '.join(sorted(scopes))}."
+        )
+        raise Refusal("scope_missing", detail=detail)
     return principal
 
 

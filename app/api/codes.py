@@ -119,7 +119,7 @@ CONTENT_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "time_zone_missing": "a time needs its zone",
         "to_invalid": "the destination has no recipient of this form",
         "to_missing": "nobody says to whom: no to, no fixed recipient, no conversation that it could answer in",
-        "to_not_allowed": "the destination does not allow this recipient",
+        "to_not_allowed": "the destination does not allow this recipient: its to_allow does not name it",
         "too_many": "too many items",
         "too_many_headers": "too many headers",
         "unknown_field": "unknown or repeated",

@@ -4,6 +4,7 @@ Only a key that may approve decides, and no agent has one. The first decision st
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, assert_never, cast
 
@@ -115,9 +116,15 @@ def _name(fields: Fields) -> Name | None:
 
 def _by(fields: Fields) -> str | None:
     by = fields.name("by", required=True)
-    if by == SYSTEM:
+    if by is not None and _reads_as(by) == SYSTEM:
         fields.refuse("by", "name_invalid", "what nobody decided is recorded under this name")
     return by
+
+
+def _reads_as(name: str) -> str:
+    """What somebody who reads this name takes it for: without width, case, and what is not seen."""
+    seen = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(one for one in seen if one.isprintable() and not one.isspace())
 
 
 async def _edit(

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.errors import InvalidContent, Problem
@@ -17,6 +17,8 @@ _NOT_IN_TEXT: Final = re.compile(r"[\x00\ud800-\udfff]")
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
+# The instant before it is minus infinity to the driver, and comes back as a time without a zone.
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(microseconds=1)
 
 
 class Fields:
@@ -149,7 +151,7 @@ def moment(fields: Fields, name: str, value: object) -> datetime | None:
         return None
     try:
         exact = f"{day}T{clock}{(fraction or '')[:7]}{zone.upper()}"
-        return datetime.fromisoformat(exact).astimezone(UTC)
+        return max(datetime.fromisoformat(exact).astimezone(UTC), _EARLIEST)
     except (ValueError, OverflowError):
         fields.refuse(name, "time_invalid")
         return None

@@ -83,7 +83,7 @@ async def park_turn(api: Api, request: Request, principal: Principal) -> Respons
     fields.check()
     if fields.values.get("seconds") is None and queue is None:
         # What it says of how long a park lasts is not known here.
-        raise Refusal("queue_not_configured")
+        raise Refusal("queue_not_configured", headers={"Retry-After": "5"})
     (outcome,) = await park(core.pool, [parking])
     _count_park(core, place, outcome)
     match outcome:

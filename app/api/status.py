@@ -1,5 +1,6 @@
 """How a turn stands, for whoever may know: its state, what it waits for, what it said and what is to follow."""
 
+from datetime import MAXYEAR
 from uuid import UUID
 
 from app.api.answers import message_id, rfc3339
@@ -26,6 +27,7 @@ def status_fields(turn: TurnView, *, messages: bool, listed: bool = False) -> di
         "reason": turn.reason,
         "attempt": turn.attempt,
         "created_at": rfc3339(turn.created_at),
+        "due_at": _due(turn),
         "hold": hold_fields(turn.hold, turn_state=turn.state, words=messages),
         "wait": _wait(turn.wait, words=messages),
         "payload_hash": None if turn.payload_hash is None else spell(turn.payload_hash),
@@ -64,6 +66,13 @@ def hold_fields(
         "comment": hold.comment if words else None,
         "new_hash": hold.new_hash,
     }
+
+
+def _due(turn: TurnView) -> str | None:
+    """When a turn may run that does not yet; None for one that no clock keeps."""
+    waits_for_a_time = turn.state in (TurnState.SCHEDULED, TurnState.QUEUED)
+    # A paused source holds it up for no time: the driver spells that as the last of all years.
+    return rfc3339(turn.due_at) if waits_for_a_time and turn.due_at.year < MAXYEAR else None
 
 
 def _wait(wait: WaitView | None, *, words: bool) -> dict[str, object] | None:

@@ -82,6 +82,7 @@ class Status(BaseModel):
     reason: str | None
     attempt: int
     created_at: Time
+    due_at: Time | None
     hold: Hold | None
     wait: Wait | None
     payload_hash: str | None

@@ -32,7 +32,9 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--url", help="where the service is; without it SINKSWEEP_URL")
     parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="of a running `sinksweep dev`: its address and key"
+        "--data-dir",
+        metavar="FOLDER",
+        help="of a running `sinksweep dev`: its address and key, whatever the variables say",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     return parser
@@ -41,8 +43,8 @@ def options() -> argparse.ArgumentParser:
 Work = Callable[["Remote", argparse.Namespace], Awaitable[int]]
 
 
-def asking(work: Work) -> Callable[[argparse.Namespace], int]:
-    """Make a command of work that asks a service."""
+def asking(work: Work, *, dev_scope: str = "admin") -> Callable[[argparse.Namespace], int]:
+    """Make a command of work that asks a service; `dev_scope` names the key of a `sinksweep dev`."""
 
     def run(arguments: argparse.Namespace) -> int:
         import aiohttp
@@ -50,7 +52,7 @@ def asking(work: Work) -> Callable[[argparse.Namespace], int]:
         from app.command.remote import Remote
         from app.settings.client import load_client
 
-        client = load_client(url=arguments.url, data_dir=arguments.data_dir)
+        client = load_client(url=arguments.url, data_dir=arguments.data_dir, dev_scope=dev_scope)
 
         async def ask() -> int:
             timeout = aiohttp.ClientTimeout(total=SECONDS_MAX)

@@ -42,7 +42,7 @@ def add(verbs: "Commands", parent: argparse.ArgumentParser) -> None:
     )
     decide.add_argument("--by", required=True, help="your name")
     decide.add_argument("--comment", help="why; the agent reads it when it revises")
-    decide.set_defaults(run=asking(_decide))
+    decide.set_defaults(run=asking(_decide, dev_scope="approve"))
 
 
 async def _held(remote: Remote, arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ def add(verbs: "Commands", parent: argparse.ArgumentParser) -> None:
     tell.add_argument("--payload", metavar="JSON", type=_spelled, help="what it is told")
     tell.add_argument("--hash", help="where a person was asked: what it was asked about")
     tell.add_argument("--by", help="who says it")
-    tell.set_defaults(run=asking(_signal))
+    tell.set_defaults(run=asking(_signal, dev_scope="approve"))
 
 
 def _spelled(text: str) -> bytes:

@@ -190,7 +190,10 @@ def retention_windows(settings: Settings) -> Windows:
 def database_options(settings: Settings) -> DatabaseOptions:
     """How to connect; raises `InvalidConfiguration` without a URL."""
     if settings.database_url is None:
-        message = "database_url: set DATABASE_URL, or start `sinksweep dev`, which brings its own"
+        message = (
+            "database_url: set DATABASE_URL, or start `sinksweep dev`, which brings its own"
+            " and writes it into its dev.json"
+        )
         raise InvalidConfiguration(message)
     direct = settings.database.direct_url
     return DatabaseOptions(

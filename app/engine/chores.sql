@@ -33,11 +33,13 @@ from (
     -- What waits for a person ends at its deadline as its queue says: where that is known here.
     (
         'deadlines',
-        (
-            select true from sink.turn
-            where
-                state in ('held', 'escalated') and deadline_at <= sink.now() and queue = any(:queues::text[])
-            order by deadline_at, id limit 1
+        exists (
+            select from unnest(:queues::text[]) as q (queue)
+            where (
+                select t.deadline_at from sink.turn as t
+                where t.state in ('held', 'escalated') and t.queue = q.queue
+                order by t.queue, t.deadline_at, t.id limit 1
+            ) <= sink.now()
         )
     ),
     (

@@ -1,11 +1,17 @@
 -- name: find_expired_holds
 -- Held turns whose deadline is over, and escalated ones of which somebody is to be told again, longest first. Those of
--- a queue that is not known here wait for somebody who knows it.
-select t.id, t.state = 'held' and h.on_deadline = 'send' as is_sent
-from sink.turn as t
-inner join sink.hold as h on h.turn = t.id and h.seal = t.seal
-where t.state in ('held', 'escalated') and t.deadline_at <= sink.now() and t.queue = any(:queues)
-order by t.deadline_at, t.id
+-- a queue that is not known here wait for somebody who knows it: however many they are, they are not even looked at.
+select late.id, late.state = 'held' and h.on_deadline = 'send' as is_sent
+from unnest(:queues::text[]) as q (queue)
+cross join lateral (
+    select t.id, t.state, t.seal, t.deadline_at
+    from sink.turn as t
+    where t.state in ('held', 'escalated') and t.queue = q.queue and t.deadline_at <= sink.now()
+    order by t.queue, t.deadline_at, t.id
+    limit :turns_max
+) as late
+inner join sink.hold as h on h.turn = late.id and h.seal = late.seal
+order by late.deadline_at, late.id
 limit :turns_max;
 
 -- name: escalate_holds

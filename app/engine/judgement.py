@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.domain.edit import HeldMessage, NotOfTheSet, kept_keys
@@ -23,9 +22,6 @@ from app.domain.seal import spell
 from app.engine.ending import Edit, Ending
 from app.engine.held_set import HeldSet
 from app.engine.held_turn import HeldTurn, end_by_deadline
-
-if TYPE_CHECKING:
-    pass
 
 # What is answered without a decision of its own.
 Refused = (

@@ -80,7 +80,11 @@ noted as (
     select
         parked.id, 'park', 'processing', 'parked', parked.attempt,
         jsonb_strip_nulls(
-            jsonb_build_object('name', parked.name, 'dropped', case when not kept.answers then kept.sent_with end)
+            jsonb_build_object(
+                'name', parked.name,
+                'payload_hash', parked.payload_hash,
+                'dropped', case when not kept.answers then kept.sent_with end
+            )
         )
     from parked
     left join kept using (id)

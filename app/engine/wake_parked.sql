@@ -39,7 +39,10 @@ woken as (
     inner join sink.wait as w on w.turn = item.turn and w.ended is null
     left join sink.signal as s on s.turn = w.turn and s.name = w.name and s.number = item.number
     where t.id = item.turn and t.state = 'parked' and w.attempt = t.attempt
-    returning t.id, t.attempt, w.name, item.number, s.sent_with as told_by
+    returning
+        t.id, t.attempt, w.name, item.number, s.sent_with as told_by,
+        -- What was decided, where a person was asked.
+        case when s.turn is not null then w.payload_hash end as payload_hash
 ),
 
 ended as (
@@ -56,7 +59,7 @@ noted as (
     insert into sink.event (turn, verb, from_state, to_state, attempt, reason, detail)
     select
         id, 'wake', 'parked', 'queued', attempt, case when number is null then 'deadline' else 'signal' end,
-        jsonb_strip_nulls(jsonb_build_object('name', name, 'by', told_by))
+        jsonb_strip_nulls(jsonb_build_object('name', name, 'by', told_by, 'payload_hash', payload_hash))
     from woken
 )
 

@@ -89,7 +89,7 @@ class Hmac(Provider[HmacConfig]):
         signature="as configured: header, encoding, algorithm, what is signed, time",
         key="what `id_path` or `id_header` names; the body's hash where there is none, or where it is not signed",
         conversation="what `conversation_path` points at",
-        setup="see [the keys of `hmac`](#any-sender-with-hmac)",
+        setup="the sender's own settings; the keys of `hmac` say what it signs and how",
     )
 
     def covers(self, config: HmacConfig) -> Signed:

@@ -44,8 +44,9 @@ add constraint root_below check ((root is null) = (depth = 0)),
 add constraint told_once check (about is null or root is null),
 add constraint counts check (depth >= 0 and revisions >= 0 and parks >= 0);
 
--- Apart, so that of neither any number costs the other anything.
-create index turn_deadline on sink.turn (deadline_at, id) where state in ('held', 'escalated');
+-- Apart, so that of neither any number costs the other anything. A hold ends as its queue says, so whoever does not
+-- know the queue passes it by.
+create index turn_deadline on sink.turn (queue, deadline_at, id) where state in ('held', 'escalated');
 create index turn_parked on sink.turn (deadline_at, id) where state = 'parked';
 create index turn_about on sink.turn (about, id) where about is not null;
 create index turn_root on sink.turn (root, id) where root is not null;

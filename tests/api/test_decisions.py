@@ -145,6 +145,8 @@ async def test_a_reviewer_may_send_something_else(service: Service) -> None:
         ({"by": None}, "/by", "required"),
         ({"by": ""}, "/by", "name_invalid"),
         ({"by": "system"}, "/by", "name_invalid"),
+        ({"by": " System "}, "/by", "name_invalid"),
+        ({"by": "\u3000\uff33YSTEM\u200b"}, "/by", "name_invalid"),
         ({"by": "a\u0000"}, "/by", "name_invalid"),
         ({"comment": "x" * 4001}, "/comment", "text_invalid"),
         ({"comment": 5}, "/comment", "wrong_type"),

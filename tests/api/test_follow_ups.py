@@ -59,6 +59,20 @@ async def test_the_same_seal_again_answers_the_same(service: Service) -> None:
         assert (answer.status, answer.code) == (409, "already_sealed")
 
 
+async def test_the_first_instant_that_can_be_written_is_a_time_like_any_other(
+    service: Service,
+) -> None:
+    # It is what some languages write for "no time", and what a driver may take for minus infinity.
+    turn = await service.claimed()
+    asked = [{**LATER, "not_before": "0001-01-01T00:00:00Z"}]
+    sealed = (await service.seal(turn, [ONE], follow_ups=asked, hold={})).json
+    (shown,) = (await service.get(f"/v1/turns/{turn['id']}")).json["follow_ups"]
+    assert shown["not_before"].endswith("Z")
+    decision = {"decision": "approve", "payload_hash": sealed["payload_hash"], "by": "Ada"}
+    answer = await service.post(f"/v1/turns/{turn['id']}/decision", decision, scope="approve")
+    assert (answer.status, answer.json["follow_ups"][0]["state"]) == (200, "scheduled")
+
+
 async def test_no_follow_ups_and_an_empty_list_are_the_same(service: Service) -> None:
     turn = await service.claimed()
     first = await service.seal(turn, [ONE])

@@ -308,7 +308,7 @@ async def test_an_inbound_shows_itself_and_its_turn(service: Service) -> None:
     shown = (await service.get(f"/v1/inbound/{accepted['id']}")).json
     assert set(shown) == {
         "id", "turn", "source", "received_at", "content_type", "headers", "metadata", "view", "payload",
-        "queue", "conversation", "state", "reason", "attempt", "created_at", "hold",
+        "queue", "conversation", "state", "reason", "attempt", "created_at", "due_at", "hold",
         "wait", "payload_hash", "about", "root", "depth", "messages", "follow_ups", "seals",
     }  # fmt: skip
     assert (shown["id"], shown["turn"]) == (accepted["id"], accepted["turn"])

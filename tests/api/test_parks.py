@@ -293,7 +293,8 @@ async def test_an_agent_cannot_answer_its_own_question_before_it_asks(service: S
     assert forged.status == 200
     assert (await park(service, turn, payload_hash=HASH)).json["state"] == "parked"
     events = (await service.get(f"/v1/turns/{turn['id']}/events")).json["items"]
-    assert events[-1]["detail"] == {"name": "answer", "dropped": events[-1]["detail"]["dropped"]}
+    dropped = events[-1]["detail"]["dropped"]
+    assert events[-1]["detail"] == {"name": "answer", "payload_hash": HASH, "dropped": dropped}
     fields: dict[str, Any] = {"payload": False, "payload_hash": HASH}
     assert (await tell(service, turn, scope="approve", **fields)).json["state"] == "queued"
     (entry,) = await history(service)
@@ -398,6 +399,7 @@ async def test_a_queue_that_is_not_configured_here_has_no_time_to_give(postgres:
             after.keys = keys
             answer = await park(after, turn)
             assert (answer.status, answer.code) == (503, "queue_not_configured")
+            assert answer.headers["Retry-After"] == "5"
             assert (await park(after, turn, seconds=5)).json["state"] == "parked"
 
 

@@ -99,6 +99,7 @@ async def test_a_paused_source_answers_as_always_and_shows_what_it_holds(service
     await service.call("POST", "/v1/sources/api/pause")
     accepted = await service.accept("k1")
     assert (accepted.status, accepted.json["state"]) == (202, "scheduled")
+    assert (await service.get(f"/v1/turns/{accepted.json['turn']}")).json["due_at"] is None
     again = await service.accept("k0")
     assert (again.status, again.json["state"]) == (200, "queued")
     item = (await _list(service, "sources"))["api"]

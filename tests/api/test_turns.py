@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -42,6 +43,7 @@ async def test_a_turn_shows_how_it_stands(service: Service) -> None:
         "reason": None,
         "attempt": 1,
         "created_at": shown.json["created_at"],
+        "due_at": None,
         "hold": None,
         "wait": None,
         "payload_hash": None,
@@ -52,6 +54,13 @@ async def test_a_turn_shows_how_it_stands(service: Service) -> None:
         "follow_ups": [],
         "seals": [],
     }
+
+
+async def test_a_scheduled_turn_shows_when_it_comes(service: Service) -> None:
+    accepted = (await service.accept("later", delay_seconds=3600)).json
+    shown = (await service.get(f"/v1/turns/{accepted['turn']}")).json
+    due, created = (datetime.fromisoformat(shown[name]) for name in ("due_at", "created_at"))
+    assert (shown["state"], (due - created).total_seconds()) == ("scheduled", 3600)
 
 
 async def test_messages_show_what_comes_next_and_who_stops_them(service: Service) -> None:

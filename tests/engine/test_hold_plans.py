@@ -7,11 +7,12 @@ from uuid import UUID
 import pytest
 
 from app.domain.model import OnDeadline, Sealed
+from app.engine.chores import find_chores
 from tests.database import Clock, Server
 from tests.engine.held_stories import PLAN, decide, deciding, expire, holding, later
 from tests.engine.history import load_past
 from tests.engine.plans import Runs, explained
-from tests.engine.stories import Sink, arrival, draft
+from tests.engine.stories import QUEUE, Sink, arrival, draft
 from tests.engine.test_plans import BATCH, GROWING
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PAST_TURNS = 20_000
 WAITING = 3_000
+# Of a queue that nobody here knows, and over long ago.
+FOREIGN = 10_000
 # Pages, counted as often as they are looked at: of a batch of turns with three messages each.
 BUFFERS_MAX = 120 * BATCH
 
@@ -48,6 +51,16 @@ HELD_PAST = (
         gen_random_uuid(), 'default', 0, 'held', sink.now(), sink.now(), 1, 1, 1, sha256('x'), 2,
         sink.now() + interval '1 year'
     from generate_series(1, {WAITING})
+    """,
+    f"""
+    insert into sink.turn (
+        id, queue, priority, state, created_at, due_at, attempt, attempts_used, seal, payload_hash, input_bytes,
+        deadline_at
+    )
+    select
+        gen_random_uuid(), 'elsewhere', 0, 'held', sink.now(), sink.now(), 1, 1, 1, sha256('x'), 2,
+        sink.now() - make_interval(days => 1, secs => n * 7919 % {FOREIGN})
+    from generate_series(1, {FOREIGN}) as n
     """,
     """
     insert into sink.hold
@@ -87,6 +100,7 @@ INDEXES: dict[str, set[str]] = {
     "void_sets": {"outbox_set", "follow_up_pkey"},
     "enter_delivery_lanes": set(),
     "let_messages_go": {"outbox_pkey", "outbox_lane"},
+    "find_chores": {"turn_deadline"},
     "find_expired_holds": {"turn_deadline", "hold_pkey"},
     "escalate_holds": {"turn_pkey", "hold_pkey"},
 }
@@ -113,6 +127,7 @@ async def _held(sink: Sink, name: str, plan: OnDeadline = "escalate") -> list[tu
     ]
     sealed = await sink.seal(*requests)
     await sink.seal(*requests)
+    assert len(held) == BATCH
     return [
         (one.turn, done.payload_hash)
         for one, done in zip(held, sealed, strict=True)
@@ -136,9 +151,13 @@ async def _story(sink: Sink, clock: Clock) -> None:
         await sink.cancel(*(turn for turn, _ in shown))
     plans: tuple[OnDeadline, ...] = ("escalate", "cancel", "send")
     for plan in plans:
-        await _held(sink, f"expires to {plan}", plan)
+        shown = await _held(sink, f"expires to {plan}", plan)
         await clock.travel(PLAN.deadline_seconds + 1)
+        assert "deadlines" in await find_chores(sink.pool, [QUEUE])
         await expire(sink, BATCH)
+        assert "deadlines" not in await find_chores(sink.pool, [QUEUE])
+        # What is escalated keeps its conversation: the next ones would wait behind it, and never be held.
+        await sink.cancel(*(turn for turn, _ in shown))
     await sink.cancel(*(turn for turn, _ in await _held(sink, "cancelled")))
 
 
@@ -154,3 +173,8 @@ def test_what_holds_do_finds_its_rows_by_index_and_reads_little(seen: Runs, name
         assert run.scanned & OF_HOLDS == set()
         assert run.buffers <= BUFFERS_MAX
     assert set().union(*(run.indexes for run in seen[name])) >= INDEXES[name]
+
+
+def test_what_is_over_in_a_queue_that_nobody_here_knows_is_not_even_looked_at(seen: Runs) -> None:
+    for name, pages in (("find_chores", 50), ("find_expired_holds", 10 * BATCH)):
+        assert max(run.buffers for run in seen[name]) <= pages

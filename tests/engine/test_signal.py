@@ -130,6 +130,24 @@ async def test_a_person_is_needed_where_one_was_asked_and_knows_what_about(
     assert isinstance(only(await sink.signal(replace(decided, may_decide=False))), AlreadySignalled)
 
 
+async def test_the_story_says_what_a_person_was_asked_and_what_was_answered(
+    sink: Sink, admin: "Admin"
+) -> None:
+    """Waits and signals go with their turn; whoever reads the feed has only the events."""
+    held = await sink.parked("a", payload_hash=HASH)
+    await sink.parked("b", "d")
+    await sink.signal(telling(held.turn, payload_hash=HASH, may_decide=True, sent_with="a person"))
+    rows = await admin.fetch(
+        "select verb, detail ->> 'payload_hash' as asked, detail ->> 'by' as by from sink.event"
+        " where verb in ('park', 'wake') order by id"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("park", HASH, None),
+        ("park", None, None),
+        ("wake", HASH, "a person"),
+    ]
+
+
 async def test_nobody_is_told_of_a_wait_that_asks_nobody(sink: Sink, admin: "Admin") -> None:
     await sink.parked("a")
     assert await admin.fetchval("select count(*) from sink.notice") == 0

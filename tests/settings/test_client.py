@@ -56,8 +56,10 @@ def test_what_is_no_key_is_refused(key: str) -> None:
 
 
 def test_a_folder_of_dev_has_both() -> None:
-    Path("dev.json").write_text(json.dumps({"url": URL, "keys": {"admin": CANARY}}))
+    Path("dev.json").write_text(json.dumps({"url": URL, "keys": {"admin": CANARY, "approve": "a"}}))
     assert load_client(environ={}, data_dir=".").key == CANARY
+    # An administrator decides nothing: who does is named.
+    assert load_client(environ={}, data_dir=".", dev_scope="approve").key == "a"
     for broken in ("[]", "{}", "no", '{"url": 1, "keys": []}'):
         Path("dev.json").write_text(broken)
         assert refused({}, data_dir=".") == {"dev.json": "file_missing"}
