@@ -70,7 +70,9 @@ def at(value: Json, *path: str | int) -> Json:
 
 def path_of(dotted: str) -> tuple[str | int, ...]:
     """The path that a configuration spells with dots: `data.items.0.id`."""
-    return tuple(int(part) if part.isdigit() else part for part in dotted.split("."))
+    return tuple(
+        int(part) if part.isascii() and part.isdigit() else part for part in dotted.split(".")
+    )
 
 
 def text_at(value: Json, *path: str | int) -> str:
