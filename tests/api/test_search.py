@@ -82,7 +82,7 @@ async def test_messages_are_found_by_state_queue_destination_and_turn(service: S
     (listed_one,) = await everything(service, "/v1/outbox", state="cancelled")
     shown = (await service.get(f"/v1/outbox/{messages[0]}")).json
     assert listed_one.items() <= shown.items()
-    assert shown.keys() - listed_one.keys() == {"headers", "attempt_log", "payload"}
+    assert shown.keys() - listed_one.keys() == {"headers", "address", "attempt_log", "payload"}
 
 
 async def test_a_key_of_a_queue_finds_nothing_of_another(service: Service) -> None:

@@ -32,12 +32,19 @@ def mail(headers: dict[str, str] | None = None, **told: str) -> ReceivedMail:
         "Ada <ada@acme.example>",
         '"Ada, of Acme" <ada@acme.example>',
         '"<evil@acme.example>" <ada@acme.example>',
-        "ada@acme.example, bob@acme.example",
-        "Ada <ada@acme.example>, Bob <bob@acme.example>",
     ],
 )
 def test_an_address_is_read_as_the_standard_library_reads_it(text: str) -> None:
     assert address_of(text) == parseaddr(text)[1] == "ada@acme.example"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ada@acme.example, bob@acme.example", "Ada <ada@acme.example>, Bob <bob@acme.example>"],
+)
+def test_of_several_addresses_the_first_is_read(text: str) -> None:
+    # What the standard library makes of them differs with its release.
+    assert address_of(text) == "ada@acme.example"
 
 
 @pytest.mark.parametrize(

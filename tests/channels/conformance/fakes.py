@@ -85,7 +85,8 @@ class Letter:
     body: bytes
 
 
-@dataclass(slots=True)
+# The mail server looks at every member of its handler, which older Pythons cannot do to one with slots.
+@dataclass
 class MailFake:
     """A mail server: a real one, or one that says `script` whatever it is told, a reply for each command."""
 
