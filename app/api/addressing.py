@@ -11,8 +11,8 @@ from uuid import UUID
 
 from app.api.calls import Api
 from app.channels import Reply
-from app.core import read_capability
 from app.domain.conversation import UnreadableKey, key_within, read_key
+from app.domain.message import read_capability
 from app.engine.inspect import Place
 from app.engine.origin import Origin, find_origin
 from app.settings import Source

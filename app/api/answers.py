@@ -10,19 +10,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from app.domain.ids import MESSAGE_PREFIX, format_id
-from app.domain.media import JSON, is_json_type, reads_as_json
-
-__all__ = [
-    "JSON",
-    "is_json_type",
-    "json_answer",
-    "message_id",
-    "payload_member",
-    "reads_as_json",
-    "rfc3339",
-    "to_json",
-    "with_members",
-]
+from app.domain.media import JSON
 
 # Without spaces, and in ASCII: no name or reason can break the encoding of an answer.
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

@@ -19,7 +19,6 @@ from app.api.admission import Admitted
 from app.api.answers import json_answer
 from app.api.arrivals import KEY, SHAPE, read_arrival
 from app.api.calls import Api
-from app.api.group_commits import DAY_SECONDS
 from app.api.inbound import accepted_answer, note_accepted
 from app.api.problems import Refusal, answer_error
 from app.domain.errors import InvalidContent, Problem
@@ -180,7 +179,7 @@ async def _call(api: Api, items: Sequence[_Item], *, lock_wait_ms: int | None) -
         core.pool,
         [item.arrival for item in items],
         ids=core.ids,
-        key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+        key_seconds=core.settings.keys.idempotency_seconds,
         lock_wait_ms=lock_wait_ms,
     )
 

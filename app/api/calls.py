@@ -36,6 +36,12 @@ _KEPT_FOR_A_TIME: Final = {
     "/v1/outbox/{id}": MESSAGE_PREFIX,
 }
 PUBLIC: Final[frozenset[str]] = frozenset()
+ACCEPT: Final = frozenset({"accept"})
+AGENT: Final = frozenset({"agent"})
+READ: Final = frozenset({"read"})
+APPROVE: Final = frozenset({"approve"})
+ADMIN: Final = frozenset({"admin"})
+ANYBODY_OF_THE_QUEUE: Final = ACCEPT | AGENT | READ | APPROVE
 # What can be wrong with the body of any call that has one.
 BODY_CODES: Final = (
     "request_timeout",

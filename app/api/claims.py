@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.answers import JSON, json_answer, with_members
+from app.api.answers import json_answer, with_members
 from app.api.auth import KNOWN_SECONDS
 from app.api.calls import Api
 from app.api.desk import Seat
@@ -22,6 +22,7 @@ from app.api.turns import hand_back
 from app.domain.errors import NotReady
 from app.domain.ids import TURN_PREFIX, format_id
 from app.domain.json_text import Kind, parse_envelope
+from app.domain.media import JSON
 from app.domain.model import Claimed, ClaimRequest, HandBack
 from app.engine.claim_request import forget_request
 from app.engine.inspect import Place

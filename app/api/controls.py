@@ -5,11 +5,8 @@ from typing import Final
 
 from app.api import control_schemas as schemas
 from app.api import pauses, requests
-from app.api.calls import BODY_CODES, Call
+from app.api.calls import ADMIN, BODY_CODES, READ, Call
 from app.api.overview import list_destinations, list_queues, list_sources
-
-_READ: Final = frozenset({"read"})
-_ADMIN: Final = frozenset({"admin"})
 
 _STOPS: Final = (
     (
@@ -36,7 +33,7 @@ CONTROLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/queues",
         handler=list_queues,
-        scopes=_READ,
+        scopes=READ,
         summary="The queues: what they have to do, and whether they are paused.",
         answers={200: schemas.Queues},
         codes=("invalid_content",),
@@ -45,7 +42,7 @@ CONTROLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/sources",
         handler=list_sources,
-        scopes=_READ,
+        scopes=READ,
         summary="The sources: what they hold up, and whether they are paused.",
         answers={200: schemas.Sources},
         codes=("invalid_content",),
@@ -54,7 +51,7 @@ CONTROLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/destinations",
         handler=list_destinations,
-        scopes=_READ,
+        scopes=READ,
         summary="The destinations: what waits for them, their health, and whether they are paused.",
         answers={200: schemas.Destinations},
         codes=("invalid_content",),
@@ -64,7 +61,7 @@ CONTROLS: Final[Sequence[Call]] = (
             method="POST",
             path=path,
             handler=handler,
-            scopes=_ADMIN,
+            scopes=ADMIN,
             summary=summary,
             request=requests.StopOrGoOn,
             answers={200: schemas.PauseNow},

@@ -6,7 +6,7 @@ Only a key that may approve decides, and no agent has one. The first decision st
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from typing import Final, Literal, assert_never, cast
+from typing import Final, assert_never, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,15 +16,16 @@ from app.api.calls import Api, path_id
 from app.api.fields import Fields
 from app.api.follow_ups import reach_of
 from app.api.messages import MESSAGE
-from app.api.problems import Refusal
+from app.api.problems import Refusal, queue_not_configured
 from app.api.seals import body_bytes_max, count_follow_ups, set_fields
-from app.api.sets import Proposed, read_set
+from app.api.sets import read_set
 from app.domain.errors import InvalidContent, Problem, SinksweepError
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, format_id, parse_id
 from app.domain.json_text import Items, Kind, parse_envelope
 from app.domain.model import (
     SYSTEM,
     AlreadyDecided,
+    Choice,
     Decided,
     Decision,
     EditedMessage,
@@ -44,11 +45,8 @@ from app.engine.wake import OUTBOX, SWEEP, queue_topic, turn_topic
 
 COMMENT_BYTES_MAX: Final = 4000
 HASH_BYTES_MAX: Final = 255
-DAY_SECONDS: Final = 86_400
 
 _EDITED: Final = {**MESSAGE, "id": Kind.VALUE}
-
-Name = Literal["approve", "reject", "revise"]
 
 
 async def decide_turn(api: Api, request: Request, principal: Principal) -> Response:
@@ -71,7 +69,7 @@ async def decide_turn(api: Api, request: Request, principal: Principal) -> Respo
     fields.check()
     if name == "revise" and place.queue not in core.turn_policies:
         # How often it may be sent back is not known here.
-        against = Refusal("queue_not_configured", headers={"Retry-After": "5"})
+        against = queue_not_configured()
     decision = Decision(
         turn=turn,
         decision=name or "reject",
@@ -88,7 +86,7 @@ async def decide_turn(api: Api, request: Request, principal: Principal) -> Respo
         [decision],
         policies=core.turn_policies,
         ids=core.ids,
-        key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+        key_seconds=core.settings.keys.idempotency_seconds,
     )
     return _answer(api, place, outcome, against)
 
@@ -104,7 +102,7 @@ def request_hash(name: str, edited: Sequence[EditedMessage] | None) -> bytes:
     return digest.digest()
 
 
-def _name(fields: Fields) -> Name | None:
+def _name(fields: Fields) -> Choice | None:
     name = fields.string("decision", required=True)
     match name:
         case None | "approve" | "reject" | "revise":
@@ -145,25 +143,13 @@ async def _edit(
     for n, (text, id_) in enumerate(zip(replaced, ids, strict=True)):
         if text is not None and id_ is None:
             fields.refuse(f"messages/{n}/id", "id_invalid")
-    proposed = await _read(api, fields, place, principal)
+    reach = reach_of(api.core.settings, place, principal=principal)
+    proposed = await read_set(api, fields, reach=reach)
     edited = [
         EditedMessage(draft, id_, asked)
         for draft, id_, asked in zip(proposed.messages, ids, proposed.asked, strict=True)
     ]
     return edited, proposed.against
-
-
-async def _read(api: Api, fields: Fields, place: Place, principal: Principal) -> Proposed:
-    settings = api.core.settings
-    reach = reach_of(
-        place,
-        settings.queues.get(place.queue),
-        known=frozenset(settings.queues),
-        principal=principal,
-        limits=settings.limits,
-        depth=None,
-    )
-    return await read_set(api, fields, reach=reach)
 
 
 def _answer(api: Api, place: Place, outcome: Outcome, against: SinksweepError | None) -> Response:
@@ -237,7 +223,7 @@ def _refusal(
             pointer = f"/messages/{outcome.position}/id"
             return InvalidContent(Problem(pointer, "message_unknown"))
         case NotAllowed():
-            return against or Refusal("queue_not_configured")
+            return against or queue_not_configured()
         case NoSuchTurn():
             return Refusal("not_found")
         case _:

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from app.api.answers import reads_as_json
 from app.api.arrivals import KEY
 from app.api.fields import Fields, moment
 from app.api.payloads import read_payload
 from app.domain.json_text import Kind
+from app.domain.media import reads_as_json
 from app.domain.model import DraftFollowUp
 from app.domain.seal import follow_up_hash
 from app.engine.follow_ups import Depth
 from app.engine.inspect import Place
 from app.engine.keys import Principal
-from app.settings import Limits, Queue
+from app.settings import Limits, Settings
 
 FOLLOW_UP: Final = {
     "queue": Kind.VALUE,
@@ -30,7 +30,7 @@ FOLLOW_UP: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far the follow-ups of a turn may go: to which queues and conversations, how deep, and how far ahead."""
+    """How far what a turn seals may go: to which queues and conversations, how deep, and how far ahead."""
 
     place: Place
     queues: frozenset[str]
@@ -38,24 +38,25 @@ class Reach:
     limits: Limits
     depth: Depth | None
 
+    def conversation(self, fields: Fields, against: Fields) -> str | None:
+        """The conversation that an item names, or else that of the turn; one that is not allowed is noted."""
+        named = fields.name("conversation", code="conversation_invalid")
+        if named not in (None, self.place.conversation) and not self.any_conversation:
+            against.refuse("conversation", "conversation_not_allowed")
+        return self.place.conversation if named is None else named
+
 
 def reach_of(
-    place: Place,
-    queue: Queue | None,
-    *,
-    known: frozenset[str],
-    principal: Principal,
-    limits: Limits,
-    depth: Depth | None,
+    settings: Settings, place: Place, *, principal: Principal, depth: Depth | None = None
 ) -> Reach:
-    """How far the follow-ups of this place's turn may go, for whoever this key is. `known` queues are configured."""
-    others = frozenset((queue and queue.follow_up_queues) or ())
-    allowed = frozenset(name for name in others & known if principal.sees(name))
+    """How far a set of this place's turn may go, for whoever this key is. Follow-ups need the `depth` of the turn."""
+    queue = settings.queues.get(place.queue)
+    others = frozenset((queue and queue.follow_up_queues) or ()) & settings.queues.keys()
     return Reach(
         place=place,
-        queues=allowed | {place.queue},
+        queues=frozenset(name for name in others if principal.sees(name)) | {place.queue},
         any_conversation=queue is not None and queue.conversations == "any",
-        limits=limits,
+        limits=settings.limits,
         depth=depth,
     )
 
@@ -63,9 +64,7 @@ def reach_of(
 def read_follow_up(fields: Fields, against: Fields, reach: Reach) -> DraftFollowUp | None:
     """One follow-up, unless it is wrong in itself. What the configuration says is noted in `against`."""
     queue = _queue(fields, against, reach)
-    conversation = fields.name("conversation", code="conversation_invalid")
-    if conversation not in (None, reach.place.conversation) and not reach.any_conversation:
-        against.refuse("conversation", "conversation_not_allowed")
+    conversation = reach.conversation(fields, against)
     payload = read_payload(fields)
     delay = fields.seconds("delay_seconds", seconds_max=reach.limits.delay_seconds_max)
     not_before = moment(fields, "not_before", fields.values.get("not_before"))
@@ -81,7 +80,6 @@ def read_follow_up(fields: Fields, against: Fields, reach: Reach) -> DraftFollow
     if queue is None or payload is None:
         return None
     content_type, body = payload
-    conversation = reach.place.conversation if conversation is None else conversation
     try:
         digest = follow_up_hash(
             queue=queue,

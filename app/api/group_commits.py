@@ -10,7 +10,6 @@ from app.engine.accept import accept
 from app.engine.gather import Bounds, Gatherer
 from app.engine.seal import Outcome, seal
 
-DAY_SECONDS: Final = 86_400
 # What a message and an inbound take beside their bodies, roughly.
 _OVERHEAD_BYTES: Final = 1000
 
@@ -51,7 +50,7 @@ class GroupCommits:
                 core.pool,
                 [arrival for call in calls for arrival in call],
                 ids=core.ids,
-                key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+                key_seconds=core.settings.keys.idempotency_seconds,
                 lock_wait_ms=lock_wait_ms,
                 together=True,
             )
@@ -66,7 +65,7 @@ class GroupCommits:
             core.urgent,
             requests,
             ids=core.ids,
-            key_seconds=core.settings.keys.idempotency_days * DAY_SECONDS,
+            key_seconds=core.settings.keys.idempotency_seconds,
             lock_wait_ms=lock_wait_ms,
         )
 

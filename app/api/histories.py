@@ -3,15 +3,9 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from app.api.answers import (
-    message_id,
-    payload_member,
-    reads_as_json,
-    rfc3339,
-    to_json,
-    with_members,
-)
-from app.domain.model import HistoryEntry, Revision, Said, VoidMessage, Woken
+from app.api.answers import message_id, payload_member, rfc3339, to_json, with_members
+from app.domain.media import reads_as_json
+from app.domain.model import HistoryEntry, Revision, Said, VoidFollowUp, VoidMessage, Woken
 
 
 def history_json(history: Sequence[HistoryEntry]) -> bytes:
@@ -48,7 +42,11 @@ def _revision(said: Revision) -> bytes:
         "payload_hash": said.payload_hash,
         **_omitted(said),
     }
-    return with_members(fields, ("messages", b"[%b]" % b",".join(map(_message, said.messages))))
+    return with_members(
+        fields,
+        ("messages", b"[%b]" % b",".join(map(_message, said.messages))),
+        ("follow_ups", b"[%b]" % b",".join(map(_follow_up, said.follow_ups))),
+    )
 
 
 def _message(message: VoidMessage) -> bytes:
@@ -61,6 +59,19 @@ def _message(message: VoidMessage) -> bytes:
     }
     strict = reads_as_json(message.body, content_type=message.content_type)
     return with_members(fields, payload_member(message.body, strict_json=strict))
+
+
+def _follow_up(one: VoidFollowUp) -> bytes:
+    fields = {
+        "queue": one.queue,
+        "conversation": one.conversation,
+        "key": one.key,
+        "delay_seconds": one.delay_seconds,
+        "not_before": None if one.not_before is None else rfc3339(one.not_before),
+        "content_type": one.content_type,
+    }
+    strict = reads_as_json(one.body, content_type=one.content_type)
+    return with_members(fields, payload_member(one.body, strict_json=strict))
 
 
 def _woken(said: Woken) -> bytes:

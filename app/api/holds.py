@@ -6,11 +6,11 @@ An agent can only tighten a hold. What it wishes and may not have is overruled, 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from app.api.fields import Fields, duration, escaped
 from app.core import Route
-from app.domain.model import HoldPlan, OnDeadline
+from app.domain.model import DemandedBy, HoldPlan, OnDeadline
 from app.settings import Limits, Queue
 
 NOTE_BYTES_MAX: Final = 4000
@@ -73,7 +73,7 @@ def plan_hold(
 
 def _demanded_by(
     wish: HoldWish | None, queue: Queue, routes: Iterable[Route | None]
-) -> Literal["queue", "destination", "seal"] | None:
+) -> DemandedBy | None:
     if queue.hold == "always":
         return "queue"
     if any(route is not None and route.settings.hold == "always" for route in routes):

@@ -9,9 +9,10 @@ from app.api.fields import Fields, escaped, shown
 from app.api.follow_ups import Reach
 from app.api.payloads import read_payload
 from app.channels import HERE, Address, Draft, Reply
-from app.core import Route, spell_address
+from app.core import Route
 from app.domain.errors import InvalidContent
 from app.domain.json_text import Kind
+from app.domain.message import spell_address
 from app.domain.model import DraftMessage
 from app.domain.seal import message_hash, spell_place
 
@@ -46,14 +47,7 @@ class MessageReader:
         payload = read_payload(fields)
         headers = _headers(fields)
         delay = fields.seconds("delay_seconds", seconds_max=self.reach.limits.delay_seconds_max)
-        conversation = fields.name("conversation", code="conversation_invalid")
-        if (
-            conversation not in (None, self.reach.place.conversation)
-            and not self.reach.any_conversation
-        ):
-            against.refuse("conversation", "conversation_not_allowed")
-        if conversation is None:
-            conversation = self.reach.place.conversation
+        conversation = self.reach.conversation(fields, against)
         if payload is None or (named is None and fields.values.get("destination") is not None):
             return None
         content_type, body = payload

@@ -12,7 +12,7 @@ from app.api.bodies import EarlyAnswer
 from app.api.problems import Refusal
 from app.api.protocol import OVERLOADED
 from app.core import Draining
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
 
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 _CLOSE: Final = (b"connection", b"close")

@@ -12,11 +12,9 @@ from app.api.bulk import (
     show_operation,
     stop_operation,
 )
-from app.api.calls import BODY_CODES, Call
+from app.api.calls import ACCEPT, ADMIN, ANYBODY_OF_THE_QUEUE, APPROVE, BODY_CODES, READ, Call
 from app.api.search import list_messages, list_turns
 
-_READ: Final = frozenset({"read"})
-_ADMIN: Final = frozenset({"admin"})
 _PAGE: Final = {
     "cursor": "What is behind the page with this `next_cursor`, of the same list with the same filter.",
     "limit": "1 to 200; 50 without it.",
@@ -30,7 +28,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/turns",
         handler=list_turns,
-        scopes=frozenset({"accept", "agent", "read", "approve"}),
+        scopes=ANYBODY_OF_THE_QUEUE,
         summary="Turns by state, queue, conversation, idempotency key or kinship, newest first.",
         query={
             "state": "One state, or several with commas between them.",
@@ -49,7 +47,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/outbox",
         handler=list_messages,
-        scopes=_READ | frozenset({"approve"}),
+        scopes=READ | APPROVE,
         summary="Outbox messages by state, queue, destination or turn, newest first.",
         query={
             "state": "One state, or several with commas between them.",
@@ -66,7 +64,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/inbound/batch",
         handler=accept_batch,
-        scopes=frozenset({"accept"}),
+        scopes=ACCEPT,
         summary="Accept many inbound, each once per key and each answered alone.",
         request=schemas.InboundBatch,
         answers={200: schemas.BatchResults},
@@ -76,7 +74,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/turns/bulk",
         handler=bulk_turns,
-        scopes=_ADMIN,
+        scopes=ADMIN,
         summary="Cancel or redrive every turn that matches, as an operation to watch and stop; or count them.",
         request=schemas.BulkTurns,
         answers={202: schemas.Operation, 200: schemas.Counted},
@@ -86,7 +84,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/outbox/bulk",
         handler=bulk_messages,
-        scopes=_ADMIN,
+        scopes=ADMIN,
         summary="Cancel, redrive, resolve or resend every message that matches, as an operation; or count them.",
         request=schemas.BulkMessages,
         answers={202: schemas.Operation, 200: schemas.Counted},
@@ -96,7 +94,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/operations",
         handler=list_all_operations,
-        scopes=_READ,
+        scopes=READ,
         summary="Operations over many, newest first.",
         query=_PAGE,
         texts=_TEXTS,
@@ -107,7 +105,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="GET",
         path="/v1/operations/{id}",
         handler=show_operation,
-        scopes=_READ,
+        scopes=READ,
         summary="How far an operation is.",
         answers={200: schemas.Operation},
         codes=("not_found", "invalid_content"),
@@ -116,7 +114,7 @@ OPERATOR_CALLS: Final[Sequence[Call]] = (
         method="POST",
         path="/v1/operations/{id}/cancel",
         handler=stop_operation,
-        scopes=_ADMIN,
+        scopes=ADMIN,
         summary="Stop an operation; what it has done stays done.",
         answers={200: schemas.Operation},
         codes=(*BODY_CODES, "not_found", "not_cancellable"),

@@ -8,20 +8,14 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.answers import (
-    json_answer,
-    payload_member,
-    reads_as_json,
-    rfc3339,
-    to_json,
-    with_members,
-)
+from app.api.answers import json_answer, payload_member, rfc3339, to_json, with_members
 from app.api.calls import Api, path_id, query_of
 from app.api.problems import Refusal
 from app.api.status import message_fields
 from app.api.turns import read_number
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import MESSAGE_PREFIX, TURN_PREFIX, format_id
+from app.domain.media import reads_as_json
 from app.engine.inspect import EventView, find_message
 from app.engine.keys import Principal
 from app.engine.loopback import Received, list_received

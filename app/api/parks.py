@@ -8,20 +8,22 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.answers import json_answer, reads_as_json, rfc3339
+from app.api.answers import json_answer, rfc3339
 from app.api.calls import Api, path_id
 from app.api.fields import Fields
 from app.api.payloads import read_payload
-from app.api.problems import Refusal
+from app.api.problems import Refusal, queue_not_configured
 from app.api.turns import lease_token, lost
 from app.core import Core
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import TURN_PREFIX, format_id
 from app.domain.json_text import Kind, parse_envelope
+from app.domain.media import reads_as_json
 from app.domain.model import (
     AlreadySignalled,
     AskedOtherwise,
     LeaseLost,
+    NoParkSeconds,
     NoSuchTurn,
     Parked,
     Parking,
@@ -67,10 +69,10 @@ async def park_turn(api: Api, request: Request, principal: Principal) -> Respons
     fields = Fields(parse_envelope(await api.body(request), _PARK))
     place = await api.places.find(turn, principal=principal)
     limits = core.settings.limits
-    seconds = fields.seconds("seconds", seconds_max=limits.park_seconds_max)
-    queue = core.settings.queues.get(place.queue)
-    if fields.values.get("seconds") is None and queue is not None:
-        seconds = min(queue.park_seconds, limits.park_seconds_max)
+    seconds: float | None = fields.seconds("seconds", seconds_max=limits.park_seconds_max)
+    if fields.values.get("seconds") is None:
+        queue = core.settings.queues.get(place.queue)
+        seconds = None if queue is None else min(queue.park_seconds, limits.park_seconds_max)
     parking = Parking(
         turn=turn,
         token=lease_token(fields),
@@ -81,9 +83,6 @@ async def park_turn(api: Api, request: Request, principal: Principal) -> Respons
         parks_max=limits.parks_max,
     )
     fields.check()
-    if fields.values.get("seconds") is None and queue is None:
-        # What it says of how long a park lasts is not known here.
-        raise Refusal("queue_not_configured", headers={"Retry-After": "5"})
     (outcome,) = await park(core.pool, [parking])
     _count_park(core, place, outcome)
     match outcome:
@@ -96,6 +95,9 @@ async def park_turn(api: Api, request: Request, principal: Principal) -> Respons
             return _answer(place, state=outcome.state, deadline_at=until)
         case ParksExhausted():
             raise Refusal("parks_exhausted", members={"parks_max": limits.parks_max})
+        case NoParkSeconds():
+            # What its queue says of how long a park lasts is not known here.
+            raise queue_not_configured()
         case LeaseLost() | NoSuchTurn():
             raise lost(api, outcome)
         case _:
@@ -150,7 +152,8 @@ def _signalled(api: Api, place: Place, name: str, outcome: SignalOutcome) -> Res
         case PersonNeeded():
             raise Refusal("scope_missing", detail="A person was asked: the key may not decide.")
         case AskedOtherwise():
-            raise Refusal("payload_changed", members={"payload_hash": outcome.payload_hash})
+            members = {"payload_hash": outcome.payload_hash, "turn_state": outcome.state}
+            raise Refusal("payload_changed", members=members)
         case TurnEnded():
             raise Refusal("turn_ended", members={"turn_state": outcome.state})
         case TooManySignals():
@@ -170,6 +173,8 @@ def _count_park(core: Core, place: Place, outcome: ParkOutcome) -> None:
                 core.metrics.parks_ended.labels("signal").inc()
         case ParksExhausted():
             result = "parks_exhausted"
+        case NoParkSeconds():
+            result = "queue_not_configured"
         case LeaseLost() | NoSuchTurn():
             result = "lease_lost"
         case _:

@@ -3,9 +3,9 @@
 import base64
 import binascii
 
-from app.api.answers import JSON, is_json_type
 from app.api.fields import Fields
 from app.domain.json_text import RawJson
+from app.domain.media import JSON, is_json_type
 from app.wire.headers import header_problems
 
 Payload = tuple[str, bytes]

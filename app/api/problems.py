@@ -38,6 +38,11 @@ class Refusal(SinksweepError):
         self.members = members or {}
 
 
+def queue_not_configured() -> Refusal:
+    """What the queue says is not known here: another replica may know it, or this one soon."""
+    return Refusal("queue_not_configured", headers={"Retry-After": "5"})
+
+
 class ClientGone(SinksweepError):
     """Nobody is there to be answered."""
 

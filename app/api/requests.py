@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.domain.model import Choice, OnDeadline
+
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Seconds = Annotated[float, Field(ge=0)]
@@ -131,7 +133,7 @@ class NewHold(Request):
     """A wish that a person looks first. What the queue or a destination demands is never loosened by it."""
 
     deadline_seconds: Annotated[float | None, Field(gt=0)] = None
-    on_deadline: Literal["escalate", "cancel", "send"] | None = None
+    on_deadline: OnDeadline | None = None
     note: Annotated[str | None, Field(min_length=1, max_length=4000)] = None
 
 
@@ -154,7 +156,7 @@ class EditedMessage(NewMessage):
 class DecideTurn(Request):
     """What a person says about the set of this hash. With `messages` an approval sends those instead."""
 
-    decision: Literal["approve", "reject", "revise"]
+    decision: Choice
     payload_hash: str
     by: Name
     comment: Annotated[str | None, Field(min_length=1, max_length=4000)] = None

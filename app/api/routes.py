@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.api import requests, schemas
-from app.api.calls import BODY_CODES, PUBLIC, Call
+from app.api import inbound_schemas, requests, schemas
+from app.api.calls import (
+    ACCEPT,
+    ADMIN,
+    ANYBODY_OF_THE_QUEUE,
+    APPROVE,
+    BODY_CODES,
+    PUBLIC,
+    READ,
+    Call,
+)
 from app.api.controls import CONTROLS
 from app.api.erasure import erase_conversation
 from app.api.inbound import accept_inbound, show_inbound, show_payload
@@ -20,14 +29,8 @@ from app.api.operations import Readiness, show_liveness, show_metrics
 from app.api.operator_calls import OPERATOR_CALLS
 from app.api.outbox import list_loopback, show_message
 from app.api.sources import receive_handshake, receive_webhook
-from app.api.turn_calls import ANYBODY_OF_THE_QUEUE, TURN_CALLS, WAIT
+from app.api.turn_calls import TURN_CALLS, WAIT
 
-ACCEPT: Final = frozenset({"accept"})
-READ: Final = frozenset({"read"})
-ADMIN: Final = frozenset({"admin"})
-APPROVE: Final = frozenset({"approve"})
-
-_BODY: Final = BODY_CODES
 _KEY: Final = {
     "Idempotency-Key": "1 to 255 visible ASCII characters: one key, one inbound, in its queue."
 }
@@ -41,9 +44,9 @@ CALLS: Final[Sequence[Call]] = (
         summary="Accept one inbound, once per key; 2xx means committed.",
         request=requests.NewInbound,
         headers=_KEY,
-        answers={202: schemas.Accepted, 200: schemas.Accepted},
+        answers={202: inbound_schemas.Accepted, 200: inbound_schemas.Accepted},
         codes=(
-            *_BODY,
+            *BODY_CODES,
             "idempotency_key_missing",
             "idempotency_key_reused",
             "rate_limited",
@@ -80,7 +83,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ANYBODY_OF_THE_QUEUE,
         summary="One inbound and what became of it.",
         query=WAIT,
-        answers={200: schemas.Inbound},
+        answers={200: inbound_schemas.Inbound},
         codes=("not_found", "invalid_content"),
     ),
     Call(
@@ -100,7 +103,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ADMIN,
         summary="Cancel a turn, or what a sealed one has not delivered yet.",
         answers={200: schemas.TurnNow},
-        codes=(*_BODY, "not_found", "not_cancellable"),
+        codes=(*BODY_CODES, "not_found", "not_cancellable"),
     ),
     Call(
         method="POST",
@@ -109,7 +112,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ADMIN,
         summary="Run a failed turn again, or send again what is dead or unknown of an undelivered one.",
         answers={200: schemas.TurnNow},
-        codes=(*_BODY, "not_found", "not_redrivable"),
+        codes=(*BODY_CODES, "not_found", "not_redrivable"),
     ),
     Call(
         method="GET",
@@ -127,7 +130,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ADMIN,
         summary="Send a message no more; one that is being sent gets no next attempt.",
         answers={200: schemas.MessageNow},
-        codes=(*_BODY, "not_found", "not_cancellable"),
+        codes=(*BODY_CODES, "not_found", "not_cancellable"),
     ),
     Call(
         method="POST",
@@ -136,7 +139,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ADMIN,
         summary="Send a dead or unknown message again, under its old key.",
         answers={200: schemas.MessageNow},
-        codes=(*_BODY, "not_found", "not_redrivable"),
+        codes=(*BODY_CODES, "not_found", "not_redrivable"),
     ),
     Call(
         method="POST",
@@ -145,7 +148,7 @@ CALLS: Final[Sequence[Call]] = (
         scopes=ADMIN,
         summary="Send a delivered message once more, under its old key; neither it nor its turn moves.",
         answers={200: schemas.MessageNow},
-        codes=(*_BODY, "not_found", "not_resendable"),
+        codes=(*BODY_CODES, "not_found", "not_resendable"),
     ),
     Call(
         method="POST",
@@ -155,7 +158,7 @@ CALLS: Final[Sequence[Call]] = (
         summary="Say what became of a message whose outcome is unknown.",
         request=requests.ResolveMessage,
         answers={200: schemas.MessageNow},
-        codes=(*_BODY, "not_found", "not_resolvable"),
+        codes=(*BODY_CODES, "not_found", "not_resolvable"),
     ),
     Call(
         method="POST",
@@ -165,7 +168,7 @@ CALLS: Final[Sequence[Call]] = (
         summary="Forget a conversation: what it said, what it was told, and its name.",
         request=requests.EraseConversation,
         answers={200: schemas.ErasedConversation},
-        codes=(*_BODY, "conversation_live", "conversation_sending"),
+        codes=(*BODY_CODES, "conversation_live", "conversation_sending"),
     ),
     Call(
         method="GET",

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from app.api.answers import json_answer, message_id
 from app.api.calls import Api, path_id
 from app.api.fields import Fields
-from app.api.follow_ups import FOLLOW_UP, Reach, reach_of
+from app.api.follow_ups import FOLLOW_UP, reach_of
 from app.api.holds import HoldWish, plan_hold, read_hold
 from app.api.messages import MESSAGE
 from app.api.problems import Refusal
@@ -36,7 +36,7 @@ from app.engine.sealed import find_seal
 from app.engine.standing import HeldSeal
 from app.engine.wake import OUTBOX, SWEEP, queue_topic, turn_topic
 from app.settings import Limits
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
 
 # What a message may need around its payload: headers, names and the spelling of both.
 MESSAGE_ENVELOPE_BYTES: Final = 8192
@@ -66,7 +66,9 @@ async def seal_turn(api: Api, request: Request, principal: Principal) -> Respons
     token = lease_token(fields)
     order = _read_order(fields)
     wish = read_hold(fields, limits=limits)
-    proposed = await read_set(api, fields, reach=await _reach(api, fields, place, principal))
+    depth = await find_depth(core.pool, turn) if fields.values.get("follow_ups") else None
+    reach = reach_of(core.settings, place, principal=principal, depth=depth)
+    proposed = await read_set(api, fields, reach=reach)
     digest = request_hash(
         proposed.asked,
         order=order,
@@ -101,19 +103,6 @@ async def seal_turn(api: Api, request: Request, principal: Principal) -> Respons
             raise lost(api, outcome)
         case _:
             assert_never(outcome)
-
-
-async def _reach(api: Api, fields: Fields, place: Place, principal: Principal) -> Reach:
-    settings = api.core.settings
-    asked = fields.values.get("follow_ups")
-    return reach_of(
-        place,
-        settings.queues.get(place.queue),
-        known=frozenset(settings.queues),
-        principal=principal,
-        limits=settings.limits,
-        depth=await find_depth(api.core.pool, place.turn) if asked else None,
-    )
 
 
 def _note(metrics: Metrics, queue: str, sealed: Sealed) -> None:

@@ -13,7 +13,7 @@ from app.api.calls import Api
 from app.api.fields import PROBLEMS_MAX, Fields
 from app.api.follow_ups import Reach, read_follow_up
 from app.api.messages import MessageReader
-from app.api.problems import Refusal
+from app.api.problems import queue_not_configured
 from app.core import Route
 from app.domain.errors import InvalidContent, Problem, SinksweepError
 from app.domain.model import DraftFollowUp, DraftMessage
@@ -61,8 +61,7 @@ async def read_set(api: Api, fields: Fields, *, reach: Reach) -> Proposed:
     ways = [routes.get(message.destination) for message in messages]
     if queue is None:
         # Another replica may know it. What it allows is not for this one to guess.
-        refusal = Refusal("queue_not_configured", headers={"Retry-After": "5"})
-        return Proposed(messages, asked, follow_ups, ways, refusal)
+        return Proposed(messages, asked, follow_ups, ways, queue_not_configured())
     refused = InvalidContent(*against) if against else None
     return Proposed(messages, asked, follow_ups, ways, refused)
 

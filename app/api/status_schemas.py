@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from app.api.requests import Base64, Time
 from app.domain.lifecycle import MessageState, TurnState
+from app.domain.model import DecisionName, DemandedBy, OnDeadline
 
 
 class MessageStatus(BaseModel):
@@ -28,13 +29,13 @@ class Hold(BaseModel):
     seal: int
     state: Literal["open", "escalated", "decided"]
     payload_hash: str
-    demanded_by: Literal["seal", "queue", "destination"]
+    demanded_by: DemandedBy
     note: str | None
-    on_deadline: Literal["escalate", "cancel", "send"]
+    on_deadline: OnDeadline
     held_at: Time
     deadline_at: Time
     reminders: int
-    decision: Literal["approve", "edit", "reject", "revise", "cancel", "send"] | None
+    decision: DecisionName | None
     decided_at: Time | None
     decided_by: str | None
     comment: str | None

@@ -25,7 +25,7 @@ from app.engine.keys import Principal
 from app.engine.release import release
 from app.engine.renew import USAGE_FIELDS_MAX, renew
 from app.engine.wake import queue_topic, turn_topic
-from app.telemetry import count_wasted
+from app.telemetry.metrics import count_wasted
 
 EVENTS_DEFAULT: Final = 100
 EVENTS_MAX: Final = 1000

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.content import Reading, read_content
 from app.domain.errors import InvalidContent, Problem
-from app.domain.message import HERE, Address, Draft, Outgoing, Reply
+from app.domain.message import HERE, Address, Draft, Outgoing, Reply, is_id
 from app.domain.outcome import Found, Outcome, RetryLater, Unknown
 from app.wire.asking import ANSWER_BYTES_MAX, Heard, Request, ask
 from app.wire.client import GuardedClient, Method
@@ -27,6 +27,7 @@ from app.wire.reach import words_of
 
 __all__ = [
     "HERE",
+    "NO_TOKEN",
     "Address",
     "AnyChannel",
     "Channel",
@@ -40,7 +41,9 @@ __all__ = [
     "Reply",
     "Secrets",
     "Wire",
+    "answerable",
     "discover",
+    "is_id",
     "read_draft",
     "unreached",
 ]
@@ -133,6 +136,9 @@ class Probed:
     words: str
 
 
+NO_TOKEN: Final = Probed(good=False, words="its token holds what no token does")
+
+
 class Channel(Protocol[ConfigT]):
     """One kind of destination. Each module of this package exports one as `channel`."""
 
@@ -158,8 +164,8 @@ class Channel(Protocol[ConfigT]):
         """Say at the seal where a message goes, and refuse what could never be sent: its `to`, then what the
         destination is configured with, then the conversation that it answers in.
 
-        Raises `InvalidContent`, pointing within the message; touches nothing outside. `reply` is None where the turn
-        has no source that could be answered.
+        Raises `InvalidContent`, pointing within the message; touches nothing outside. `reply` is of one of the kinds
+        that it `answers`; None where the turn has no source that could be answered.
         """
         ...
 
@@ -210,6 +216,11 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
+def answerable(channel: "AnyChannel", reply: Reply | None) -> Reply | None:
+    """What a channel is told that a message answers: a conversation of a kind that it does not answer is none."""
+    return reply if reply is not None and reply.kind in channel.answers else None
+
+
 def read_draft(draft: Draft) -> Reading:
     """The content of a draft for an API, which takes no headers; raises `InvalidContent`."""
     if draft.headers:
@@ -220,7 +231,7 @@ def read_draft(draft: Draft) -> Reading:
 def unreached(outcome: RetryLater | Unknown) -> Probed:
     """What a look at a provider found that did not answer."""
     said, advice = words_of(outcome.reason)
-    words = f"the provider cannot be reached ({outcome.reason}): {said}. {advice}"
+    words = f"the provider cannot be reached ({outcome.reason}): {said}. {advice.removesuffix('.')}"
     return Probed(good=False, words=words)
 
 

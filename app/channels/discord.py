@@ -8,6 +8,7 @@ the first one. After that it is looked for by what it says. Webhooks and follow-
 import re
 from datetime import timedelta
 from typing import ClassVar, Final, Literal, Self
+from urllib.parse import quote
 
 from pydantic import model_validator
 
@@ -23,6 +24,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -64,7 +66,8 @@ SKEW: Final = timedelta(seconds=2)
 AGENT: Final = {"User-Agent": f"DiscordBot (https://sinksweep.invalid, {VERSION})"}
 
 _ID: Final = re.compile(r"[0-9]{15,21}")
-_TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{8,1000}")
+_APPLICATION: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_TOKEN: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~-]{1,1000}")
 # Discord's codes, which say more than its status.
 _ACCOUNT: Final = frozenset({"40001", "40002", "50014", "20001"})
 _SLOW: Final = frozenset({"20016", "20022", "20028", "20029", "31001", "31002"})
@@ -139,7 +142,7 @@ class Discord:
             if not spent or secret is None or "channel_id" not in message.address:
                 return outcome
         said |= {"nonce": nonce_of(message.key), "enforce_nonce": True}
-        url = f"{config.api_url}/channels/{message.at('channel_id')}/messages"
+        url = _messages(message, config)
         headers = {"Authorization": f"Bot {secret}", **AGENT, **JSON_HEADERS}
         return _judged(await wire.ask("POST", url, headers=headers, body=json_body(said)), wire)
 
@@ -156,7 +159,7 @@ class Discord:
             return token
         since, query = first_id_at(message.first_attempted_at - SKEW), f"limit={LOOKUP_PAGE}"
         for _ in range(LOOKUP_PAGES_MAX):
-            url = f"{config.api_url}/channels/{message.at('channel_id')}/messages?{query}"
+            url = f"{_messages(message, config)}?{query}"
             headers = {"Authorization": f"Bot {token}", **AGENT}
             heard = await wire.ask("GET", url, headers=headers, answer_bytes_max=LOOKUP_BYTES_MAX)
             listed = json_list(heard.exchange) if isinstance(heard, Heard) else None
@@ -198,12 +201,11 @@ def _address(draft: Draft, reply: Reply | None, config: DiscordConfig) -> Addres
         raise InvalidContent(Problem("/to", "to_invalid", "the id of a channel or of a thread"))
     if config.webhook_url is not None:
         return Address({"via": "webhook"} | ({"thread_id": named} if named else {}))
-    answered = reply if reply is not None and reply.kind == "discord" else None
-    place = answered.parts[1] if answered is not None and len(answered.parts) > 1 else ""
-    channel_id = named or (place if _ID.fullmatch(place) else None)
+    place = reply.parts[1] if reply is not None and len(reply.parts) > 1 else ""
+    channel_id = named or (place if is_id(place) else None)
     parts = {"channel_id": channel_id} if channel_id and config.token else {}
-    if named is None and config.answer_by == "interaction" and answered is not None:
-        if _interaction(answered.capability) is not None:
+    if named is None and config.answer_by == "interaction" and reply is not None:
+        if _interaction(reply.capability) is not None:
             return Address({**parts, "via": "interaction"}, uses_reply=True)
         if config.token is None:
             raise InvalidContent(Problem("/to", "reply_expired"))
@@ -214,10 +216,14 @@ def _address(draft: Draft, reply: Reply | None, config: DiscordConfig) -> Addres
 
 def _interaction(capability: object) -> str | None:
     """The end of the path that a follow-up goes to."""
-    application = text_inside(capability, "application_id", most=21) or ""
+    application = text_inside(capability, "application_id") or ""
     token = text_inside(capability, "token", most=1000) or ""
-    good = _ID.fullmatch(application) and _TOKEN.fullmatch(token)
+    good = _APPLICATION.fullmatch(application) and _TOKEN.fullmatch(token)
     return f"{application}/{token}" if good else None
+
+
+def _messages(message: Outgoing, config: DiscordConfig) -> str:
+    return f"{config.api_url}/channels/{quote(message.at('channel_id'), safe='')}/messages"
 
 
 async def _follow_up(

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from pydantic import field_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -46,7 +47,7 @@ WAIT_SECONDS: Final = 60.0
 WAIT_SECONDS_MAX: Final = 86_400.0
 
 _PLACE: Final = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9-]{0,100}/(?!\.{1,2}[#/])[A-Za-z0-9._-]{1,100})[#/]([1-9][0-9]{0,11})"
+    r"([A-Za-z0-9][A-Za-z0-9_-]{0,100}/(?!\.{1,2}[#/])[A-Za-z0-9._-]{1,100})[#/]([1-9][0-9]{0,11})"
 )
 _API: Final = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _LIMIT: Final = re.compile(r"rate limit|abuse detection|submitted too quickly", re.IGNORECASE)
@@ -148,7 +149,7 @@ class Github:
         """Ask GitHub for the limits of the token, which every kind of token may."""
         headers = _headers(secrets)
         if isinstance(headers, RetryLater):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         heard = await wire.ask("GET", f"{config.api_url}/rate_limit", headers=headers)
         if not isinstance(heard, Heard):
             return unreached(heard)
@@ -163,7 +164,7 @@ class Github:
 def _place(draft: Draft, reply: Reply | None, config: GithubConfig) -> dict[str, str]:
     named = draft.recipient or config.to
     if named is None:
-        answered = () if reply is None or reply.kind != "github" else reply.parts
+        answered = () if reply is None else reply.parts
         found = _PLACE.fullmatch("#".join(answered)) if len(answered) == 2 else None  # noqa: PLR2004
         code, detail = "to_missing", ""
     else:

@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 from pydantic import field_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -23,6 +24,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -121,7 +123,7 @@ class Line(NoLookup):
         """Ask LINE whose token it is."""
         token = token_of(secrets[0])
         if not isinstance(token, str):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         headers = {"Authorization": f"Bearer {token}"}
         heard = await wire.ask("GET", f"{config.api_url}/v2/bot/info", headers=headers)
         if not isinstance(heard, Heard):
@@ -139,11 +141,11 @@ def _address(draft: Draft, reply: Reply | None, config: LineConfig) -> Address:
         if _PLACE.fullmatch(named) is None:
             raise InvalidContent(Problem("/to", "to_invalid", "the id of a user, group or room"))
         return Address({"to": named})
-    if reply is None or reply.kind != "line":
+    if reply is None:
         raise InvalidContent(Problem("/to", "to_missing"))
     # The kind of the place comes first, and its id last.
     place = reply.parts[-1] if reply.parts else ""
-    if _PLACE.fullmatch(place) is None:
+    if not is_id(place):
         raise InvalidContent(Problem("/to", "to_missing"))
     if config.answer_by == "reply_token" and text_inside(reply.capability, "reply_token"):
         return Address({"to": place, "via": "reply_token"}, uses_reply=True)

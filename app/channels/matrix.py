@@ -11,6 +11,7 @@ from urllib.parse import quote
 from pydantic import field_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -117,7 +118,7 @@ class Matrix(NoLookup):
         """Ask the homeserver whose token it is."""
         token = token_of(secrets[0])
         if not isinstance(token, str):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         url = f"{config.api_url}/_matrix/client/v3/account/whoami"
         heard = await wire.ask("GET", url, headers={"Authorization": f"Bearer {token}"})
         if not isinstance(heard, Heard):
@@ -146,7 +147,7 @@ def _place(draft: Draft, reply: Reply | None, config: MatrixConfig) -> dict[str,
         if parts is None:
             raise InvalidContent(Problem("/to", "to_invalid", "the id of a room"))
         return parts
-    answered = () if reply is None or reply.kind != "matrix" else reply.parts[:2]
+    answered = () if reply is None else reply.parts[:2]
     parts = _parts_of("/".join(part for part in answered if part))
     if parts is None:
         raise InvalidContent(Problem("/to", "to_missing"))

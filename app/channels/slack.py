@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from pydantic import model_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -21,6 +22,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -31,7 +33,7 @@ from app.wire.asking import JSON_HEADERS, Heard, json_body, token_of
 from app.wire.json_answer import inside, text_inside
 from app.wire.judging import by_status, not_found_out, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
-from app.wire.target import InvalidTarget, parse_target
+from app.wire.target import target_within
 
 TEXT_MAX: Final = 40_000
 MARKDOWN_MAX: Final = 12_000
@@ -49,7 +51,7 @@ _MESSAGE: Final = frozenset(
 )
 # What only an answer through a URL can say.
 _THROUGH_A_URL: Final = frozenset({"response_type", "replace_original", "delete_original"})
-_PLACE: Final = re.compile(r"([CDGUW][A-Z0-9]{2,40})(?:/([0-9]{1,20}\.[0-9]{1,10}))?")
+_PLACE: Final = re.compile(r"([CDGUW][A-Z0-9]{1,40})(?:/([0-9]{1,20}\.[0-9]{1,10}))?")
 _ERROR: Final = re.compile(r"[a-z0-9_]{1,64}")
 # Every message is told so, until a person has changed something.
 _ACCOUNT: Final = frozenset(
@@ -191,7 +193,7 @@ class Slack:
             return Probed(good=True, words="it posts to URLs alone, which cannot be asked")
         token = token_of(secrets[0])
         if not isinstance(token, str):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         headers = {"Authorization": f"Bearer {token}", **JSON_HEADERS}
         heard = await wire.ask("POST", f"{config.api_url}/auth.test", headers=headers, body=b"{}")
         if not isinstance(heard, Heard):
@@ -216,9 +218,8 @@ def _address(draft: Draft, reply: Reply | None, config: SlackConfig) -> Address:
             raise InvalidContent(Problem("/to", "to_invalid", "the id of a channel or of a user"))
         place = [one for one in found.groups() if one]
     else:
-        place = [] if reply is None else [part for part in reply.parts[1:3] if part]
-        if reply is None or reply.kind != "slack" or not _PLACE.fullmatch("/".join(place)):
-            place = []
+        place = [] if reply is None else list(reply.parts[1:3])
+        place = place if all(map(is_id, place)) else []
     parts = dict(zip(("channel", "thread_ts"), place, strict=False))
     if named is None and config.answer_by == "response_url" and reply is not None:
         if _response_url(reply.capability, config) is not None:
@@ -235,14 +236,9 @@ def _address(draft: Draft, reply: Reply | None, config: SlackConfig) -> Address:
 def _response_url(capability: object, config: SlackConfig) -> str | None:
     """The URL that came with a command, if it is one of Slack's."""
     url = text_inside(capability, "response_url", most=2048)
-    try:
-        target = None if url is None else parse_target(url)
-    except InvalidTarget:
+    if url is None or target_within(url, config.response_hosts, api_url=config.api_url) is None:
         return None
-    if target is None or target.host not in config.response_hosts:
-        return None
-    # Plain only where the whole API is: at a stand-in.
-    return url if target.scheme == "https" or config.api_url.startswith("http:") else None
+    return url
 
 
 async def _respond(

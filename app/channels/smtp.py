@@ -45,7 +45,6 @@ _ENHANCED: Final = re.compile(rb"([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:\s|$)")
 # What a server says of everything that we send, and not of this mail.
 _LOGIN_CODES: Final = frozenset({530, 534, 535, 538})
 _TOO_LARGE: Final = 552
-_ANSWERS: Final = frozenset({"mailgun", "postmark", "sendgrid"})
 
 
 class SmtpConfig(Options):
@@ -95,7 +94,7 @@ class Smtp(NoLookup):
     kind: ClassVar = "smtp"
     Config = SmtpConfig
     limits: ClassVar = Limits(concurrency_max=4, rate_per_second=5, timeout_seconds=120)
-    answers: ClassVar = _ANSWERS
+    answers: ClassVar = frozenset({"mailgun", "postmark", "sendgrid"})
     facts: ClassVar = Facts(
         key="in the Message-ID, with a Date that stays; mail programs may show a repeat once",
         lookup="no: SMTP cannot be asked",
@@ -108,8 +107,7 @@ class Smtp(NoLookup):
 
     def check(self, draft: Draft, *, reply: Reply | None, config: SmtpConfig) -> Address:
         """A recipient, a subject, and the thread before it; raises `InvalidContent`."""
-        own = None if reply is None or reply.kind not in _ANSWERS else reply
-        parts = _thread(draft, own, config)
+        parts = _thread(draft, reply, config)
         reading = read_draft(draft)
         reading.only({"text", "html", "subject"})
         reading.text("text", most=TEXT_MAX, required=True)

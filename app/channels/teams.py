@@ -24,6 +24,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -34,7 +35,7 @@ from app.wire.asking import FORM_HEADERS, JSON_HEADERS, Heard, form_body, json_b
 from app.wire.json_answer import text_inside
 from app.wire.judging import by_status, throttled, unauthorized
 from app.wire.pointer import BaseUrl, Pointer
-from app.wire.target import InvalidTarget, parse_target
+from app.wire.target import target_within
 
 # A bot's message has about 100 KB, one through a URL 28 KB.
 BOT_BYTES_MAX: Final = 100_000
@@ -47,7 +48,7 @@ _MESSAGE: Final = frozenset(
     {"text", "textFormat", "summary", "attachments", "attachmentLayout", "suggestedActions"}
     | {"entities", "importance", "channelData"}
 )
-_CONVERSATION: Final = re.compile(r"[!-~]{1,500}")
+_CONVERSATION: Final = re.compile(r"(?!\.{1,2}\Z)[!-~]{1,500}")
 _TENANT: Final = re.compile(r"[A-Za-z0-9.-]{1,100}")
 _APP: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _WORD: Final = re.compile(r"[A-Za-z]{1,60}")
@@ -174,8 +175,8 @@ def _place(draft: Draft, reply: Reply | None, config: TeamsConfig) -> dict[str, 
         if _CONVERSATION.fullmatch(named) is None:
             raise InvalidContent(Problem("/to", "to_invalid", "the id of a conversation"))
         return {"conversation": named}
-    answered = "" if reply is None or reply.kind != "teams_bot" else "".join(reply.parts[:1])
-    if reply is None or _CONVERSATION.fullmatch(answered) is None:
+    answered = "" if reply is None else "".join(reply.parts[:1])
+    if reply is None or not is_id(answered):
         raise InvalidContent(Problem("/to", "to_missing"))
     given = text_inside(reply.capability, "service_url", most=500)
     service = None if given is None else _service(given, config)
@@ -187,15 +188,8 @@ def _service(given: str | None, config: TeamsConfig) -> str | None:
     """Where a conversation's service is: as given, if that is one of the hosts; as configured, if nothing is given."""
     if given is None:
         return config.api_url
-    try:
-        target = parse_target(given)
-    except InvalidTarget:
-        return None
-    # Plain only where the whole API is: at a stand-in.
-    is_safe = target.scheme == "https" or config.api_url.startswith("http:")
-    hosts = {host.lower() for host in config.service_hosts}
-    is_known = target.host in hosts and "?" not in target.path_and_query
-    return given.rstrip("/") if is_safe and is_known else None
+    target = target_within(given, config.service_hosts, api_url=config.api_url)
+    return given.rstrip("/") if target is not None and "?" not in target.path_and_query else None
 
 
 def _check_attachments(reading: Reading, attachments: list[object]) -> None:

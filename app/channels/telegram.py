@@ -21,6 +21,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -41,6 +42,7 @@ _MESSAGE: Final = frozenset(
     | {"protect_content", "reply_markup", "reply_parameters", "message_effect_id"}
 )
 _PLACE: Final = re.compile(r"(-?[0-9]{1,20}|@[A-Za-z][A-Za-z0-9_]{3,31})(?:/([0-9]{1,20}))?")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
 _TOKEN: Final = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}")
 _PARTS: Final = ("chat_id", "message_thread_id", "business_connection_id")
 
@@ -137,9 +139,9 @@ def _place(draft: Draft, reply: Reply | None, config: TelegramConfig) -> dict[st
         if found is None:
             raise InvalidContent(Problem("/to", "to_invalid", "the id of a chat, or @channel"))
         return {name: one for name, one in zip(_PARTS, found.groups(), strict=False) if one}
-    parts = () if reply is None or reply.kind != "telegram" else reply.parts
+    parts = () if reply is None else reply.parts
     place = {name: part for name, part in zip(_PARTS, parts, strict=False) if part}
-    if _PLACE.fullmatch(place.get("chat_id", "")) is None:
+    if "chat_id" not in place or not all(map(is_id, place.values())):
         raise InvalidContent(Problem("/to", "to_missing"))
     return place
 
@@ -150,7 +152,7 @@ def _numbers(address: object) -> dict[str, object]:
     for name in _PARTS:
         part = text_inside(address, name)
         if part is not None:
-            is_number = name != "business_connection_id" and part.lstrip("-").isdigit()
+            is_number = name != "business_connection_id" and _NUMBER.fullmatch(part) is not None
             found[name] = int(part) if is_number else part
     return found
 
@@ -163,15 +165,19 @@ def _judged(heard: Heard, wire: Wire) -> Outcome:
         return Delivered(f"{chat}:{number}" if chat and number else number, answer)
     if heard.said is None:
         return by_status(heard.exchange, answer, now=wire.now)
-    match heard.status:
+    # What the object says counts, whatever the status around it.
+    told = (
+        text_inside(heard.said, "error_code", most=3) if inside(heard.said, "ok") is False else None
+    )
+    match int(told) if told and _NUMBER.fullmatch(told) else heard.status:
         case 429:
             # It seldom says whether the chat or the bot is too fast: whoever else is hears so, too.
             asked = seconds_inside(heard.said, "parameters", "retry_after")
             after = heard.after_seconds if asked is None else asked
             return throttled("too_many_requests", answer, after_seconds=after, alone=True)
-        case 401 | 404:
+        case 401 | 404 as status:
             # A method that is not found is a token that is none.
-            return unauthorized(f"http_{heard.status}", answer)
+            return unauthorized(f"http_{status}", answer)
         case 400:
             return Rejected("bad_request", answer)
         case 403:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from pydantic import Field, model_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -23,6 +24,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -164,7 +166,7 @@ class Twilio:
         """Ask Twilio for the account."""
         headers = _headers(config, secrets)
         if isinstance(headers, RetryLater):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         url = f"{config.api_url}/2010-04-01/Accounts/{config.account_sid}.json"
         heard = await wire.ask("GET", url, headers=headers)
         if not isinstance(heard, Heard):
@@ -179,15 +181,17 @@ class Twilio:
 
 def _numbers(draft: Draft, reply: Reply | None, config: TwilioConfig) -> dict[str, str]:
     named, sender = draft.recipient or config.to, config.from_
-    if named is None and reply is not None and reply.kind == "twilio" and len(reply.parts) == 2:  # noqa: PLR2004
-        ours, named = reply.parts
+    if named is not None and _NUMBER.fullmatch(named) is None:
+        raise InvalidContent(Problem("/to", "to_invalid", "a number, as in +15550100"))
+    answered = () if reply is None else reply.parts
+    if len(answered) == 2 and all(map(is_id, answered)):  # noqa: PLR2004
         # A service chooses a number by itself; else it is the one that was written to.
-        sender = sender if sender and sender.startswith("MG") else ours
+        if sender is None or (named is None and not sender.startswith("MG")):
+            sender = answered[0]
+        named = named or answered[1]
     if named is None:
         raise InvalidContent(Problem("/to", "to_missing"))
-    if _NUMBER.fullmatch(named) is None:
-        raise InvalidContent(Problem("/to", "to_invalid", "a number, as in +15550100"))
-    if sender is None or _SENDER.fullmatch(sender) is None:
+    if sender is None:
         detail = "the destination has no number to send from"
         raise InvalidContent(Problem("/to", "to_invalid", detail))
     is_service = sender.startswith("MG")

@@ -7,10 +7,12 @@ status of the message. What Meta accepts is not delivered yet: that, and what fa
 import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
+from urllib.parse import quote
 
 from pydantic import model_validator
 
 from app.channels import (
+    NO_TOKEN,
     Address,
     Draft,
     Facts,
@@ -22,6 +24,7 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    is_id,
     read_draft,
     unreached,
 )
@@ -119,7 +122,8 @@ class Whatsapp(NoLookup):
             **_said(read_content(message.content_type, message.body)),
             "biz_opaque_callback_data": message.key,
         }
-        url = f"{config.api_url}/{message.at('phone_number_id')}/messages"
+        ours = quote(message.at("phone_number_id"), safe="")
+        url = f"{config.api_url}/{ours}/messages"
         headers = {"Authorization": f"Bearer {token}", **JSON_HEADERS}
         return _judged(await wire.ask("POST", url, headers=headers, body=json_body(said)), wire)
 
@@ -127,7 +131,7 @@ class Whatsapp(NoLookup):
         """Ask Meta for the number, or for whose token it is."""
         token = token_of(secrets[0])
         if not isinstance(token, str):
-            return Probed(good=False, words="its token holds what no token does")
+            return NO_TOKEN
         what = config.phone_number_id or "me"
         fields = "display_phone_number,verified_name" if config.phone_number_id else "id,name"
         url = f"{config.api_url}/{what}?fields={fields}"
@@ -150,7 +154,9 @@ def _recipient(named: str, *, in_answer: bool) -> dict[str, str] | None:
         return {"to": named}
     if _USER.fullmatch(named):
         return {"user": named}
-    return {"group": named} if in_answer and _GROUP.fullmatch(named) else None
+    if in_answer and is_id(named):
+        return {"group" if _GROUP.fullmatch(named) else "to": named}
+    return None
 
 
 def _parties(draft: Draft, reply: Reply | None, config: WhatsappConfig) -> dict[str, str]:
@@ -158,8 +164,8 @@ def _parties(draft: Draft, reply: Reply | None, config: WhatsappConfig) -> dict[
     theirs = None if named is None else _recipient(named, in_answer=False)
     if named is not None and theirs is None:
         raise InvalidContent(Problem("/to", "to_invalid", "a number as in +15550100"))
-    answered = () if reply is None or reply.kind != "whatsapp" else reply.parts
-    if len(answered) == 2 and _NUMBER_ID.fullmatch(answered[0]):  # noqa: PLR2004
+    answered = () if reply is None else reply.parts
+    if len(answered) == 2 and is_id(answered[0]):  # noqa: PLR2004
         # An answer comes from the number that was written to.
         ours = answered[0] if named is None else ours or answered[0]
         theirs = theirs or _recipient(answered[1], in_answer=True)

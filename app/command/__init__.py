@@ -6,7 +6,7 @@ status: 0 when it is done, EXIT_FAILED, or EXIT_USAGE for how it was called or c
 
 import argparse
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.domain.errors import SinksweepError
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     # What add_subparsers returns has no public name.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001
 
+ResultT = TypeVar("ResultT")
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 
-def run_to_the_end(work: Coroutine[object, object, None]) -> int:
-    """Run to the end. The first error of a group of tasks stands for the group."""
+def run_to_the_end(work: Coroutine[object, object, ResultT]) -> ResultT:
+    """Run to the end, and say what came of it. The first error of a group of tasks stands for the group."""
     import uvloop
 
     try:
-        uvloop.run(work)
+        return uvloop.run(work)
     except BaseExceptionGroup as group:
         # What else broke at the same moment broke because of it.
         expected = group.subgroup(SinksweepError)
@@ -33,7 +35,6 @@ def run_to_the_end(work: Coroutine[object, object, None]) -> int:
             raise
         error = _first(expected)
         raise error from error.__cause__
-    return 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -52,13 +52,7 @@ def _test(arguments: argparse.Namespace) -> int:
         known = ", ".join(sorted(routes)) or "none"
         print(f"sinksweep: there is no such destination; known here: {known}", file=sys.stderr)
         return EXIT_USAGE
-    found: list[Probed] = []
-
-    async def work() -> None:
-        found.append(await _probe(settings, route))
-
-    run_to_the_end(work())
-    (probed,) = found
+    probed = run_to_the_end(_probe(settings, route))
     if arguments.json:
         told = {"name": route.name, "kind": route.settings.kind}
         print_json({**told, "good": probed.good, "words": probed.words})

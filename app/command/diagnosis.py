@@ -90,16 +90,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from app.doctor.report import document, is_well, lines
 
     settings = _of_dev(read_settings(arguments))
-    found: list[Examined] = []
 
-    async def work() -> None:
+    async def work() -> list[Examined]:
         async with open_patient(
             settings, network=not arguments.no_network, replicas=arguments.replicas
         ) as patient:
-            found.extend(await examine(patient))
+            return await examine(patient)
 
     try:
-        run_to_the_end(work())
+        found = run_to_the_end(work())
     except InvalidConfiguration as error:
         print(f"sinksweep: {error}", file=sys.stderr)
         return EXIT_USAGE

@@ -70,7 +70,8 @@ def _keys(arguments: argparse.Namespace) -> int:
                 case verb:
                     raise SinksweepError(verb)
 
-    return run_to_the_end(work())
+    run_to_the_end(work())
+    return 0
 
 
 def _row(view: "KeyView") -> list[str]:

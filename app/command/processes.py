@@ -53,7 +53,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     from app.core import open_core
     from app.engine.pause import pause
     from app.service import bind, check_database, run_service
-    from app.telemetry import configure_logging
+    from app.telemetry.logs import configure_logging
 
     settings = read_settings(arguments)
     configure_logging()
@@ -68,16 +68,18 @@ def _serve(arguments: argparse.Namespace) -> int:
                     )
                 await run_service(core, roles=arguments.roles, listener=listener)
 
-    return run_to_the_end(work())
+    run_to_the_end(work())
+    return 0
 
 
 def _dev(arguments: argparse.Namespace) -> int:
     from app.dev.server import ASSUMED, dev
-    from app.telemetry import configure_logging
+    from app.telemetry.logs import configure_logging
 
     settings = read_settings(arguments, assumed=ASSUMED)
     configure_logging(level="WARNING", plain=True)
-    return run_to_the_end(dev(settings))
+    run_to_the_end(dev(settings))
+    return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:

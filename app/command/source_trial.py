@@ -10,9 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
 
 from app import VERSION
-from app.domain.webhook import Refused, Result, Secrets
-from app.providers import Trial
-from app.settings import resolve_secret
+from app.domain.webhook import Result, Trial
 
 if TYPE_CHECKING:
     import aiohttp
@@ -94,11 +92,9 @@ async def _of_service(intake: "Intake", now: datetime) -> Found:
     """Send it something that is not signed, and then something that is, by the way that providers go."""
     import aiohttp
 
-    timeout, agent = (
-        aiohttp.ClientTimeout(total=SECONDS_MAX),
-        {"User-Agent": f"Sinksweep/{VERSION}"},
-    )
-    url, trial = intake.public_url, _trial(intake, now)
+    timeout = aiohttp.ClientTimeout(total=SECONDS_MAX)
+    agent = {"User-Agent": f"Sinksweep/{VERSION}"}
+    url, trial = intake.public_url, intake.trial(now=now)
     try:
         async with aiohttp.ClientSession(timeout=timeout, headers=agent) as http:
             status, code = await _ask(http, url, Trial(_JSON, b"{}"))
@@ -123,20 +119,6 @@ def _untried(intake: "Intake") -> str:
     if intake.missing():
         return "without its secret no more can be tried"
     return "only its provider can sign for this kind"
-
-
-def _trial(intake: "Intake", now: datetime) -> Trial | None:
-    held = {
-        name: tuple(one for one in map(resolve_secret, pointers) if one)
-        for name, pointers in intake.pointers.items()
-    }
-    try:
-        return intake.provider.trial(
-            config=intake.config, secrets=Secrets(held.get("secrets", ()), held), now=now
-        )
-    except Refused:
-        # Without its secret, which is told beside this.
-        return None
 
 
 async def _ask(http: "aiohttp.ClientSession", url: str, trial: Trial) -> tuple[int, str]:

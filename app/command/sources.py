@@ -12,7 +12,6 @@ from app.command.remote import Document
 
 if TYPE_CHECKING:
     from app.command import Commands
-    from app.command.source_trial import Found
 
 
 def add(commands: "Commands", common: argparse.ArgumentParser) -> None:
@@ -45,12 +44,7 @@ def _test(arguments: argparse.Namespace) -> int:
         known = ", ".join(sorted(intakes)) or "none"
         print(f"sinksweep: there is no such source; known here: {known}", file=sys.stderr)
         return EXIT_USAGE
-    found: list[Found] = []
-
-    async def work() -> None:
-        found.extend(await look_at(intake, settings, now()))
-
-    run_to_the_end(work())
+    found = run_to_the_end(look_at(intake, settings, now()))
     is_good = all(one.what != "wrong" for one in found)
     if arguments.json:
         told = {"name": intake.name, "kind": intake.settings.kind, "good": is_good}

@@ -20,11 +20,9 @@ from app.core.destinations import (
     Route,
     build_routes,
     channel_faults,
-    read_capability,
-    spell_address,
     warn_of_secrets,
-    warn_of_silence,
 )
+from app.core.policies import notice_routes, retention_windows, turn_policies
 from app.core.sources import (
     FetchedKeys,
     Intake,
@@ -32,17 +30,16 @@ from app.core.sources import (
     source_faults,
     warn_of_source_secrets,
 )
-from app.core.told import notice_forms, telling_faults
+from app.core.told import notice_forms, telling_faults, warn_of_silence
 from app.domain.errors import SinksweepError
 from app.domain.ids import IdFactory
 from app.domain.model import API_SOURCE, DeliveryPolicy, TurnPolicy
 from app.domain.notice import NoticeForm, NoticeRoute
 from app.engine.database import DatabaseOptions, PoolWatch, open_shares
 from app.engine.loopback import store
-from app.engine.purge import Windows
 from app.engine.wake import Wakes
 from app.settings import Fault, Settings
-from app.telemetry import Metrics, build_metrics
+from app.telemetry.metrics import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
 
@@ -63,12 +60,8 @@ __all__ = [
     "kind_faults",
     "now",
     "open_core",
-    "read_capability",
     "retention_windows",
-    "spell_address",
 ]
-
-DAY_SECONDS = 86_400
 
 
 class InvalidConfiguration(SinksweepError):
@@ -130,8 +123,8 @@ class Core:
 
     def __post_init__(self) -> None:
         """Settings never change: neither do the policies that follow from them."""
-        object.__setattr__(self, "turn_policies", _turn_policies(self.settings))
-        object.__setattr__(self, "notice_routes", _notice_routes(self.settings))
+        object.__setattr__(self, "turn_policies", turn_policies(self.settings))
+        object.__setattr__(self, "notice_routes", notice_routes(self.settings))
         object.__setattr__(self, "notice_forms", notice_forms(self.settings, self.routes))
         policies = {name: route.policy for name, route in self.routes.items()}
         object.__setattr__(self, "delivery_policies", policies)
@@ -152,39 +145,6 @@ def kind_faults(settings: Settings) -> list[Fault]:
     # Whom a destination tells is asked of one that is in order.
     told = [] if channels else telling_faults(settings, build_routes(settings))
     return [*channels, *source_faults(settings), *told]
-
-
-def _turn_policies(settings: Settings) -> Mapping[str, TurnPolicy]:
-    return {
-        name: TurnPolicy(
-            attempts_max=queue.attempts_max,
-            releases_max=settings.limits.releases_max,
-            backoff_seconds=queue.backoff_seconds,
-            backoff_seconds_max=queue.backoff_seconds_max,
-            reminder_seconds=queue.reminder_seconds,
-            reminder_seconds_max=queue.reminder_seconds_max,
-            revisions_max=queue.revisions_max,
-        )
-        for name, queue in settings.queues.items()
-    }
-
-
-def _notice_routes(settings: Settings) -> Mapping[str, NoticeRoute]:
-    return {
-        name: NoticeRoute(queue.escalate_to, queue.approvers)
-        for name, queue in settings.queues.items()
-    }
-
-
-def retention_windows(settings: Settings) -> Windows:
-    """How long what has ended is kept."""
-    retention = settings.retention
-    return Windows(
-        turns_seconds=retention.turns_days * DAY_SECONDS,
-        failed_seconds=retention.failed_days * DAY_SECONDS,
-        tombstone_seconds=retention.tombstone_days * DAY_SECONDS,
-        key_seconds=settings.keys.idempotency_days * DAY_SECONDS,
-    )
 
 
 def database_options(settings: Settings) -> DatabaseOptions:

@@ -1,13 +1,12 @@
 """Destinations as they are sent to: what a configuration says of each, checked by its channel, with its policy."""
 
-import json
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from app.channels import (
     Address,
@@ -19,11 +18,13 @@ from app.channels import (
     Reply,
     Secrets,
     Wire,
+    answerable,
     discover,
 )
+from app.core.kinds import read_kind
 from app.domain.breaker import BreakerPolicy
 from app.domain.errors import InvalidContent
-from app.domain.message import read_parts
+from app.domain.message import read_capability, read_parts
 from app.domain.model import DeliveryPolicy, Taken
 from app.domain.outcome import Delivered, Found, Outcome, Rejected, Unknown
 from app.settings import (
@@ -32,10 +33,7 @@ from app.settings import (
     Settings,
     SettingsError,
     dotted,
-    explain,
     resolve_secret,
-    silences,
-    unknown_name,
 )
 from app.wire.excerpt import masked, secret_texts
 
@@ -88,6 +86,7 @@ class Route:
 
     def check(self, draft: Draft, *, reply: Reply | None) -> Address:
         """Where a draft goes; raises `InvalidContent` for one that could never be sent."""
+        reply = answerable(self.channel, reply)
         return self.channel.check(draft, reply=reply, config=self.config)
 
     async def send(self, taken: Taken, *, wire: Wire) -> Outcome:
@@ -172,24 +171,6 @@ def _outgoing(taken: Taken) -> Outgoing:
     )
 
 
-def spell_address(address: Address) -> str | None:
-    """An address as it is stored; None for that of the destination itself."""
-    if not address.parts:
-        return None
-    return json.dumps(
-        dict(address.parts), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
-
-
-def read_capability(reply: bytes | None) -> Mapping[str, object] | None:
-    """What a source left to answer with; None for nothing, and for what is no JSON object."""
-    try:
-        value = None if reply is None else json.loads(reply)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def channel_faults(settings: Settings) -> list[Fault]:
     """What the channels find wrong with their own part of the configuration."""
     return _routes(settings)[1]
@@ -208,17 +189,10 @@ def _routes(settings: Settings) -> tuple[dict[str, Route], list[Fault]]:
     routes: dict[str, Route] = {}
     faults: list[Fault] = []
     for name, destination in settings.destinations.items():
-        channel = channels.get(destination.kind)
-        if channel is None:
-            path = dotted(["destinations", name, "kind"])
-            faults.append(unknown_name(path, name=destination.kind, known=channels))
-            continue
         try:
-            config = channel.Config.model_validate(dict(destination.options))
-        except ValidationError as error:
-            own = Destination.model_fields.keys() - {"options"}
-            at = ("destinations", name)
-            faults += explain(error, model=channel.Config, at=at, also_known=own)
+            channel, config = read_kind(channels, destination, at=("destinations", name))
+        except SettingsError as error:
+            faults += error.faults
             continue
         if destination.on_unknown == "lookup" and channel.lookup_after_seconds is None:
             path, can = dotted(["destinations", name, "on_unknown"]), _that_look_up(channels)
@@ -252,9 +226,3 @@ def warn_of_secrets(routes: Mapping[str, Route]) -> None:
             if resolve_secret(pointer) is None:
                 told = {"destination": name, "pointer": pointer}
                 log.warning("a secret is not there, and nothing is sent without it", extra=told)
-
-
-def warn_of_silence(settings: Settings) -> None:
-    """What is held already must be served, whether anybody hears of it or not."""
-    for fault in silences(settings):
-        log.warning("%s", fault)

@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from app.domain.webhook import Batch, Item, Keys, Refused, Reply, Request, Result, Secrets
+from app.core.kinds import read_kind
+from app.domain.webhook import Batch, Item, Keys, Refused, Reply, Request, Result, Secrets, Trial
 from app.providers import AnyProvider, discover
 from app.settings import (
     Fault,
@@ -19,9 +20,7 @@ from app.settings import (
     SettingsError,
     Source,
     dotted,
-    explain,
     resolve_secret,
-    unknown_name,
 )
 
 log = logging.getLogger(__name__)
@@ -78,13 +77,7 @@ class Intake:
 
         Nobody is told that his signature is wrong where a secret is not there that it may have been made with.
         """
-        found = {
-            name: [resolve_secret(pointer) for pointer in pointers]
-            for name, pointers in self.pointers.items()
-        }
-        held = {name: tuple(one for one in some if one) for name, some in found.items()}
-        is_whole = all(None not in some for some in found.values())
-        secrets = Secrets(held.get("secrets", ()), held)
+        secrets, is_whole = self._secrets()
         if len(secrets.active) < min(self.provider.secrets_min, 1):
             raise Refused(Result.NOT_READY, "secret_missing")
         if self.provider.has_fetched_keys and keys is None:
@@ -102,6 +95,25 @@ class Intake:
             log.exception("a request could not be read", extra={"source": self.name})
             raise Refused(Result.NOT_READY, "failed") from error
         return self.kept(read, now=now) if isinstance(read, Batch) else read
+
+    def trial(self, *, now: datetime) -> Trial | None:
+        """What it can be tried with, so that nothing is kept; None where nothing can be signed, or not here."""
+        secrets, _ = self._secrets()
+        try:
+            return self.provider.trial(config=self.config, secrets=secrets, now=now)
+        except Refused:
+            # Without its secret.
+            return None
+
+    def _secrets(self) -> tuple[Secrets, bool]:
+        """What its pointers hold at this moment, and whether each of them holds something."""
+        found = {
+            name: [resolve_secret(pointer) for pointer in pointers]
+            for name, pointers in self.pointers.items()
+        }
+        held = {name: tuple(one for one in some if one) for name, some in found.items()}
+        is_whole = all(None not in some for some in found.values())
+        return Secrets(held.get("secrets", ()), held), is_whole
 
     def kept(self, batch: Batch, *, now: datetime) -> Batch:
         """A batch without our echoes, what the filter drops, and what is too old; raises `Refused` where all is."""
@@ -167,17 +179,10 @@ def _intakes(settings: Settings) -> tuple[dict[str, Intake], list[Fault]]:
     intakes: dict[str, Intake] = {}
     faults: list[Fault] = []
     for name, source in settings.sources.items():
-        at = ("sources", name)
-        provider = providers.get(source.kind)
-        if provider is None:
-            path = dotted([*at, "kind"])
-            faults.append(unknown_name(path, name=source.kind, known=providers))
-            continue
         try:
-            config = provider.Config.model_validate(dict(source.options))
-        except ValidationError as error:
-            own = Source.model_fields.keys() - {"options"}
-            faults += explain(error, model=provider.Config, at=at, also_known=own)
+            provider, config = read_kind(providers, source, at=("sources", name))
+        except SettingsError as error:
+            faults += error.faults
             continue
         intake = Intake(
             name=name,
@@ -185,7 +190,7 @@ def _intakes(settings: Settings) -> tuple[dict[str, Intake], list[Fault]]:
             provider=provider,
             config=config,
             public_url=public_url(settings, name),
-            key_seconds=settings.keys.idempotency_days * 86_400,
+            key_seconds=settings.keys.idempotency_seconds,
         )
         faults += _faults_of(intake, settings)
         intakes[name] = intake

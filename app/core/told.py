@@ -1,14 +1,18 @@
 """How the destinations that people are told at take it: found out at the start, by asking their channels."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
 from app.channels import Draft
-from app.core.destinations import Route, spell_address
+from app.core.destinations import Route
 from app.domain.errors import InvalidContent
+from app.domain.message import spell_address
 from app.domain.notice import CONTENT_TYPE, SHAPES, Notice, NoticeForm, body
-from app.settings import Fault, Settings, dotted
+from app.settings import Fault, Settings, dotted, silences
+
+log = logging.getLogger(__name__)
 
 # Stands for any notice: what is refused of it would be refused of every one.
 _ANY = Notice(
@@ -40,6 +44,12 @@ def telling_faults(settings: Settings, routes: Mapping[str, Route]) -> list[Faul
         for queue, key, name in _tellers(settings)
         if name in routes and _form(routes[name]) is None
     ]
+
+
+def warn_of_silence(settings: Settings) -> None:
+    """What is held already must be served, whether anybody hears of it or not."""
+    for fault in silences(settings):
+        log.warning("%s", fault)
 
 
 def _tellers(settings: Settings) -> Iterator[tuple[str, str, str]]:

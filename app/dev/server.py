@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from app.core import Core, InvalidConfiguration, open_core
+from app.core.sources import build_intakes
 from app.dev.binaries import find_binaries
 from app.dev.postgres import AlreadyRunning, EmbeddedPostgres
 from app.domain.errors import SinksweepError
@@ -46,17 +47,22 @@ async def dev(settings: Settings) -> None:
         with contextlib.closing(listener):
             async with _database(settings) as (url, origin):
                 await upgrade(url)
-                async with open_core(
-                    for_dev(settings, url), application_name="sinksweep dev"
-                ) as core:
+                # A source whose provider signs the URL is told that it lacks one: it is not reached here.
+                build_intakes(settings)
+                assumed = for_dev(settings, url, here=url_of(listener))
+                async with open_core(assumed, application_name="sinksweep dev") as core:
                     await _serve(core, listener, url=url, origin=origin)
 
 
-def for_dev(settings: Settings, url: str) -> Settings:
-    """The settings with the database that dev has, and the networks that it may reach."""
+def for_dev(settings: Settings, url: str, *, here: str | None = None) -> Settings:
+    """The settings with the database that dev has, the networks that it may reach, and where its links lead."""
     allow = (*settings.network.allow, *NEIGHBOURS)
     network = settings.network.model_copy(update={"allow": allow})
-    return settings.model_copy(update={"database_url": SecretStr(url), "network": network})
+    public_url = settings.server.public_url or here
+    server = settings.server.model_copy(update={"public_url": public_url})
+    return settings.model_copy(
+        update={"database_url": SecretStr(url), "network": network, "server": server}
+    )
 
 
 async def _serve(core: Core, listener: socket.socket, *, url: str, origin: str) -> None:

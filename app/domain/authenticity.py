@@ -34,9 +34,14 @@ def check_hmac(
     secrets: Sequence[bytes],
     algorithm: Algorithm = "sha256",
     encoding: Encoding = "hex",
+    prefix: str = "",
 ) -> None:
-    """Demand that one of the `given` signatures is that of `signed` under one of the secrets; raises `Refused`."""
-    candidates = [one.encode("utf-8", "replace") for one in given if one][:CANDIDATES_MAX]
+    """Demand that one of the `given` signatures, each behind its prefix, is that of `signed` under one of the secrets.
+
+    Raises `Refused`.
+    """
+    found = (one.removeprefix(prefix) for one in given if one.startswith(prefix))
+    candidates = [one.encode("utf-8", "replace") for one in found if one][:CANDIDATES_MAX]
     if not candidates:
         raise Refused(Result.BAD_SIGNATURE, "signature_missing")
     encode = _ENCODERS[encoding]

@@ -4,8 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from app.domain.errors import InvalidContent, Problem
+
+ID_CHARACTERS_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,16 @@ class Reply:
     expires_at: datetime | None = None
 
 
+def is_id(part: str) -> bool:
+    """Whether a part of a conversation can be sent as the id that its provider gave it.
+
+    The provider alone knows the form of its ids. Nothing in one is invisible, and a path with it, quoted, leads nowhere
+    else.
+    """
+    is_visible = part.isprintable() and part == part.strip()
+    return is_visible and part not in {"", ".", ".."} and len(part) <= ID_CHARACTERS_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where one message goes, in its channel's own words: stored, shown, and covered by the hash of the seal.
@@ -50,6 +63,15 @@ class Address:
 HERE = Address()
 
 
+def spell_address(address: Address) -> str | None:
+    """An address as it is stored; None for that of the destination itself."""
+    if not address.parts:
+        return None
+    return json.dumps(
+        dict(address.parts), ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+
+
 def read_parts(address: str | None) -> dict[str, str]:
     """The parts of an address as it is stored; one that somebody made unreadable is its only part, `unreadable`."""
     if address is None:
@@ -61,6 +83,15 @@ def read_parts(address: str | None) -> dict[str, str]:
     if not isinstance(parts, dict):
         return {"unreadable": address}
     return {name: str(part) for name, part in parts.items()}
+
+
+def read_capability(reply: bytes | None) -> Mapping[str, object] | None:
+    """What a source left to answer with; None for nothing, and for what is no JSON object."""
+    try:
+        value = None if reply is None else json.loads(reply)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 One request holds many things of many accounts, and has no id. Each is taken by itself, as its own slice.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import ClassVar, Final
 
 from app.domain.authenticity import check_hmac, check_shared, hmac_of
 from app.domain.form import read_form, text_of, values_of
@@ -24,17 +25,18 @@ from app.domain.webhook import (
     Attachment,
     Batch,
     Item,
+    Keys,
     Refused,
     Reply,
     Request,
     Result,
+    Secrets,
+    Trial,
     View,
     body_key,
 )
 
 SIGNATURE: Final = "x-hub-signature-256"
-# A thousand things may come in one request.
-BODY_BYTES_MAX: Final = 3 << 20
 _PREFIX: Final = "sha256="
 _CHALLENGE_MAX: Final = 1000
 
@@ -53,21 +55,45 @@ _TEXTS: Final = (
 _COMMENTS: Final = ("comments", "live_comments")
 
 
-def check_signature(request: Request, secrets: Sequence[bytes]) -> None:
-    """Demand the signature of an app with one of its secrets over the raw body; raises `Refused`."""
-    given = request.header(SIGNATURE)
-    candidates = [given.removeprefix(_PREFIX)] if given.startswith(_PREFIX) else []
-    check_hmac(candidates, request.body, secrets=secrets)
+class Webhooks:
+    """What a kind of source is that a Meta app calls; its `Config` points at the `verify_tokens`."""
+
+    # The `object` that every request of the kind is about.
+    about: ClassVar[str]
+    methods: ClassVar = frozenset({"GET", "POST"})
+    # A thousand things may come in one request.
+    body_bytes_max: ClassVar = 3 << 20
+    secret_fields: ClassVar[tuple[str, ...]] = ("verify_tokens",)
+    has_echoes: ClassVar = True
+
+    def read(self, body: bytes) -> Batch:
+        """Take apart what came and is verified: messages of a page, where a kind knows nothing else."""
+        return read_page(body, of=self.about)
+
+    def receive(
+        self,
+        request: Request,
+        *,
+        config: object,  # noqa: ARG002
+        secrets: Secrets,
+        keys: Keys | None,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> Batch | Reply:
+        """Answer the handshake, or verify and take apart what came."""
+        if request.method == "GET":
+            return _answer_handshake(request, secrets.named.get("verify_tokens", ()))
+        given = [request.header(SIGNATURE)]
+        check_hmac(given, request.body, secrets=secrets.active, prefix=_PREFIX)
+        return self.read(request.body)
+
+    def trial(self, *, config: object, secrets: Secrets, now: datetime) -> Trial:  # noqa: ARG002
+        """A batch without entries."""
+        body = b'{"object":"%b","entry":[]}' % self.about.encode()
+        signature = _PREFIX + hmac_of(body, secrets=secrets.active)
+        return Trial({"content-type": "application/json", SIGNATURE: signature}, body)
 
 
-def signed_nothing(of: str, secrets: Sequence[bytes]) -> tuple[Mapping[str, str], bytes]:
-    """Headers and body of a signed batch of an `object` without entries; raises `Refused` without a secret."""
-    body = b'{"object":"%b","entry":[]}' % of.encode()
-    signature = _PREFIX + hmac_of(body, secrets=secrets)
-    return {"content-type": "application/json", SIGNATURE: signature}, body
-
-
-def answer_handshake(request: Request, tokens: Sequence[bytes]) -> Reply:
+def _answer_handshake(request: Request, tokens: Sequence[bytes]) -> Reply:
     """Say the challenge back to who knows one of the verify tokens; raises `Refused` for everybody else."""
     if request.body:
         raise Refused(Result.BAD_SIGNATURE, "body_not_signed")

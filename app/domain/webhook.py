@@ -188,6 +188,14 @@ class Batch:
     ignored: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A rightly signed request that holds nothing to keep: whether it is taken tells whether both have one secret."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes
+
+
 def body_key(body: bytes) -> str:
     """The key that a body is by itself: the only one where there is no id, the second where an id is not signed."""
     return f"sha256:{hashlib.sha256(body).hexdigest()}"

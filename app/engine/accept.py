@@ -8,7 +8,8 @@ from uuid import UUID
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import IdFactory
 from app.domain.model import Accepted, Arrival
-from app.engine.join import accept_joining, contents, keys_of
+from app.engine.arrivals import contents, keys_of
+from app.engine.join import accept_joining
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
 

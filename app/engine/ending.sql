@@ -79,10 +79,17 @@ sent_back as (
         -- The next claim tells of all of it.
         said_bytes = coalesce(
             (
-                select sum(octet_length(p.body))
-                from sink.outbox as o
-                inner join sink.outbox_payload as p on p.message = o.id
-                where o.turn = t.id and o.seal = t.seal
+                select sum(octet_length(said.body))
+                from (
+                    select p.body
+                    from sink.outbox as o
+                    inner join sink.outbox_payload as p on p.message = o.id
+                    where o.turn = t.id and o.seal = t.seal
+                    union all
+                    select f.body
+                    from sink.follow_up as f
+                    where f.turn = t.id and f.seal = t.seal
+                ) as said
             ),
             t.said_bytes
         ),

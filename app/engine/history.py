@@ -6,11 +6,20 @@ is room for it, the newest first.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from app.domain.model import HistoryEntry, Revision, Said, VoidMessage, Woken
+from app.domain.model import (
+    HistoryEntry,
+    Revision,
+    Said,
+    VoidFollowUp,
+    VoidMessage,
+    Woken,
+)
 from app.domain.seal import spell
+from app.engine.follow_ups import OWN_SCOPE
 from app.engine.statements import load
 
 if TYPE_CHECKING:
@@ -36,27 +45,35 @@ async def read_history(
         connection, turns=list(turns), entries_max=ENTRIES_MAX, bytes_max=bytes_max // len(turns)
     )
     told = [row for row in rows if row["seal"] is not None and not row["is_omitted"]]
-    void = await _void_messages(connection, told) if told else {}
+    void = _Void()
+    if told:
+        await void.read(connection, told)
     history: dict[UUID, list[HistoryEntry]] = defaultdict(list)
     for row in rows:
         history[row["turn"]].append(_entry(row, void))
     return history
 
 
-async def _void_messages(
-    connection: "Link", rows: "Sequence[Record]"
-) -> dict[_Set, list[VoidMessage]]:
-    sets: dict[_Set, list[VoidMessage]] = defaultdict(list)
-    found = await SQL["read_void_messages"].rows(
-        connection, turns=[row["turn"] for row in rows], seals=[row["seal"] for row in rows]
-    )
-    for row in found:
-        message = VoidMessage(**{name: row[name] for name in VoidMessage.__slots__})
-        sets[row["turn"], row["seal"]].append(message)
-    return sets
+@dataclass(frozen=True, slots=True)
+class _Void:
+    """What is in the sets that were sent back, in its order."""
+
+    messages: dict[_Set, list[VoidMessage]] = field(default_factory=lambda: defaultdict(list))
+    follow_ups: dict[_Set, list[VoidFollowUp]] = field(default_factory=lambda: defaultdict(list))
+
+    async def read(self, connection: "Link", rows: "Sequence[Record]") -> None:
+        turns, seals = [row["turn"] for row in rows], [row["seal"] for row in rows]
+        for row in await SQL["read_void_messages"].rows(connection, turns=turns, seals=seals):
+            message = VoidMessage(**{name: row[name] for name in VoidMessage.__slots__})
+            self.messages[row["turn"], row["seal"]].append(message)
+        for row in await SQL["read_void_follow_ups"].rows(
+            connection, turns=turns, seals=seals, own_scope=OWN_SCOPE
+        ):
+            follow_up = VoidFollowUp(**{name: row[name] for name in VoidFollowUp.__slots__})
+            self.follow_ups[row["turn"], row["seal"]].append(follow_up)
 
 
-def _entry(row: "Record", void: dict[_Set, list[VoidMessage]]) -> HistoryEntry:
+def _entry(row: "Record", void: _Void) -> HistoryEntry:
     ended, reason, at = row["ended"], row["reason"], row["ended_at"]
     said: Said | None = None
     if row["seal"] is not None:
@@ -65,7 +82,8 @@ def _entry(row: "Record", void: dict[_Set, list[VoidMessage]]) -> HistoryEntry:
             by=row["decided_by"],
             comment=row["comment"],
             payload_hash=spell(row["payload_hash"]),
-            messages=void.get((row["turn"], row["seal"]), []),
+            messages=void.messages[row["turn"], row["seal"]],
+            follow_ups=void.follow_ups[row["turn"], row["seal"]],
             omitted=row["is_omitted"],
         )
     elif row["wait_ended"] is not None:

@@ -11,10 +11,17 @@ with entry as materialized (
             octet_length(s.body),
             case
                 when h.seal is not null then (
-                    select sum(octet_length(p.body))
-                    from sink.outbox as o
-                    inner join sink.outbox_payload as p on p.message = o.id
-                    where o.turn = a.turn and o.seal = h.seal
+                    select sum(octet_length(said.body))
+                    from (
+                        select p.body
+                        from sink.outbox as o
+                        inner join sink.outbox_payload as p on p.message = o.id
+                        where o.turn = a.turn and o.seal = h.seal
+                        union all
+                        select f.body
+                        from sink.follow_up as f
+                        where f.turn = a.turn and f.seal = h.seal
+                    ) as said
                 )
             end,
             0
@@ -59,3 +66,13 @@ from unnest(:turns::uuid[], :seals::int[]) as item (turn, seal)
 inner join sink.outbox as o on o.turn = item.turn and o.seal = item.seal
 inner join sink.outbox_payload as p on p.message = o.id
 order by o.turn, o.seal, o.position;
+
+-- name: read_void_follow_ups
+-- What these sets asked for later, in their order. A key of its own says nothing to an agent.
+select
+    f.turn, f.seal, f.queue, f.conversation, f.delay_seconds, f.not_before, f.content_type, f.body,
+    case when f.scope <> :own_scope::text then f.key end as key
+from unnest(:turns::uuid[], :seals::int[]) as item (turn, seal)
+inner join sink.follow_up as f on f.turn = item.turn and f.seal = item.seal
+where f.body is not null
+order by f.turn, f.seal, f.position;

@@ -4,7 +4,6 @@ Only the last turn of a lane gains inbound, under the lane's lock and its own: a
 came first has made it a turn that nobody joins. The claim reads its inbound in a later statement, so it misses none.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.domain.model import Accepted, Arrival, Joining
+from app.engine.arrivals import contents, keys_of
 from app.engine.statements import load
 
 if TYPE_CHECKING:
@@ -230,29 +230,3 @@ async def _write(
         key_seconds=key_seconds,
         **contents([arrivals[n] for n, _, _ in placed]),
     )
-
-
-def contents(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    """The columns of what arrived, for the statements that write it."""
-    return {
-        "queues": [arrival.queue for arrival in arrivals],
-        "sources": [arrival.source for arrival in arrivals],
-        "conversations": [arrival.conversation for arrival in arrivals],
-        "content_types": [arrival.content_type for arrival in arrivals],
-        "headers": [json.dumps(dict(arrival.headers)) for arrival in arrivals],
-        "metadatas": [arrival.metadata for arrival in arrivals],
-        "bodies": [arrival.body for arrival in arrivals],
-        "stricts": [arrival.strict_json for arrival in arrivals],
-        "views": [arrival.view for arrival in arrivals],
-        "replies": [arrival.reply for arrival in arrivals],
-        "replies_expire": [arrival.reply_expires_at for arrival in arrivals],
-    }
-
-
-def keys_of(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    """Every key of what arrived, with the position of what it is a key of."""
-    return {
-        "key_counts": [len(arrival.keys) for arrival in arrivals],
-        "key_positions": [n for n, arrival in enumerate(arrivals) for _ in arrival.keys],
-        "keys": [key for arrival in arrivals for key in arrival.keys],
-    }

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app.domain.model import LeaseLost, NoSuchTurn, Parked, Parking, ParksExhausted
+from app.domain.model import (
+    LeaseLost,
+    NoParkSeconds,
+    NoSuchTurn,
+    Parked,
+    Parking,
+    ParksExhausted,
+)
 from app.engine.fence import find_attempts, lease_lost
 from app.engine.statements import load
 from app.engine.transaction import transact
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
-Outcome = Parked | ParksExhausted | LeaseLost | NoSuchTurn
+Outcome = Parked | ParksExhausted | NoParkSeconds | LeaseLost | NoSuchTurn
 _Pair = tuple[UUID, UUID]
 
 
@@ -96,7 +103,7 @@ def _answer(parking: Parking, row: "Record | None", wait: "Record | None") -> Ou
         return NoSuchTurn()
     if row["attempt"] is not None and row["ended"] is None:
         # It was locked by this call, and has not been moved by it.
-        return ParksExhausted()
+        return ParksExhausted() if parking.seconds is not None else NoParkSeconds()
     asked = (parking.name, parking.payload_hash)
     if wait is None or (wait["name"], wait["payload_hash"]) != asked:
         return lease_lost(row)

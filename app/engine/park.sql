@@ -1,6 +1,6 @@
 -- name: park_turns
--- Turns whose token holds leave processing to wait, unless they have parked as often as they may. The attempt is given
--- back. Their lanes stay theirs: nobody is promoted, and no lane is locked.
+-- Turns whose token holds leave processing to wait, unless they have parked as often as they may, or nobody says how
+-- long. The attempt is given back. Their lanes stay theirs: nobody is promoted, and no lane is locked.
 with item as (
     select * from unnest(
         :turns::uuid[], :tokens::uuid[], :names::text[], :seconds::double precision[], :payload_hashes::text[],
@@ -30,7 +30,7 @@ parked as (
     from held, item
     where
         t.id = held.id and t.token = held.token
-        and item.turn = t.id and item.token = t.token and t.parks < item.parks_max
+        and item.turn = t.id and item.token = t.token and t.parks < item.parks_max and item.seconds is not null
     returning t.id, item.token, t.attempt, t.deadline_at, item.name, item.payload_hash, item.note
 ),
 

@@ -93,7 +93,9 @@ def _refusal(one: Signal, slot: "Record | None") -> Outcome | None:
         return NoSuchTurn()
     state: str = slot["state"]
     if slot["request_hash"] is not None:
-        if slot["request_hash"] == one.request_hash and slot["is_decision"] == one.may_decide:
+        # Without a hash it answers no question: then it does not matter who may decide.
+        as_good = one.payload_hash is None or slot["is_decision"] == one.may_decide
+        if slot["request_hash"] == one.request_hash and as_good:
             return Signalled(state, duplicate=True)
         return AlreadySignalled(state, slot["sent_by"] or slot["sent_with"], slot["sent_at"])
     if state in _ENDED:
@@ -102,7 +104,7 @@ def _refusal(one: Signal, slot: "Record | None") -> Outcome | None:
         if not one.may_decide:
             return PersonNeeded()
         if one.payload_hash != slot["asked_hash"]:
-            return AskedOtherwise(slot["asked_hash"])
+            return AskedOtherwise(slot["asked_hash"], state)
     if slot["told"] >= SIGNALS_MAX and not slot["is_awaited"]:
         # What it waits for can always come, however many others were there before.
         return TooManySignals(state)

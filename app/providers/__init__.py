@@ -7,7 +7,7 @@ table, keeps nothing between requests, and reaches nobody while it reads one.
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.webhook import REPLIES, Batch, Item, Keys, Reply, Request, Result, Secrets
+from app.domain.webhook import REPLIES, Batch, Item, Keys, Reply, Request, Result, Secrets, Trial
 from app.wire.client import GuardedClient
 
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
@@ -53,14 +53,6 @@ class Sheet:
     key: str
     conversation: str
     setup: str
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A rightly signed request that holds nothing to keep: whether it is taken tells whether both have one secret."""
-
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes
 
 
 class Provider(ABC, Generic[ConfigT]):
@@ -123,6 +115,10 @@ class Provider(ABC, Generic[ConfigT]):
         Pure, and the same for every replica: times are the database's, and an item's first key is its scheduled time.
         """
         return ()
+
+    def catch_up_max(self, config: ConfigT) -> int:  # noqa: ARG002
+        """How many of the times that were missed are brought, the last ones."""
+        return 1
 
     def trial(
         self,

@@ -121,6 +121,10 @@ class Cron(Provider[CronConfig]):
             found = sorted({time for some in several for time in some})[-items_max:]
         return [_item(config, time) for time in found]
 
+    def catch_up_max(self, config: CronConfig) -> int:
+        """As it is configured."""
+        return config.catch_up_max
+
 
 def _item(config: CronConfig, time: datetime) -> Item:
     spelled = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.domain.authenticity import check_hmac, check_time, decoded, read_seconds, usable
+from app.domain.authenticity import (
+    Algorithm,
+    Encoding,
+    check_hmac,
+    check_time,
+    decoded,
+    read_seconds,
+    usable,
+)
 from app.domain.form import read_form, text_of
 from app.domain.json_view import name_at, path_of, read_json, time_at
 from app.domain.public_keys import from_hex
@@ -42,8 +50,8 @@ class HmacConfig(Options):
     signature_prefix: Annotated[str, Field(max_length=100)] = ""
     # Where the header is a list of names and values, as in t=1,v1=ab.
     signature_field: Annotated[str, Field(max_length=100)] | None = None
-    algorithm: Literal["sha1", "sha256", "sha512"] = "sha256"
-    encoding: Literal["hex", "base64"] = "hex"
+    algorithm: Algorithm = "sha256"
+    encoding: Encoding = "hex"
     key_encoding: Literal["text", "hex", "base64"] = "text"
     signed: Annotated[str, Field(min_length=1, max_length=1000)] = "{body}"
     timestamp_header: Name | None = None

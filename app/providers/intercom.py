@@ -68,13 +68,8 @@ class Intercom(Provider[IntercomConfig]):
             if request.body:
                 raise Refused(Result.BAD_SIGNATURE, "body_not_signed")
             return Reply(200)
-        given = request.header("x-hub-signature")
-        check_hmac(
-            [given.removeprefix(_PREFIX)] if given.startswith(_PREFIX) else [],
-            request.body,
-            secrets=secrets.active,
-            algorithm="sha1",
-        )
+        given = [request.header("x-hub-signature")]
+        check_hmac(given, request.body, secrets=secrets.active, algorithm="sha1", prefix=_PREFIX)
         told = read_object(request.body)
         if text_at(told, "topic") == "ping":
             return Batch((), ignored={"ping": 1})

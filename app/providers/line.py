@@ -19,10 +19,11 @@ from app.domain.webhook import (
     Request,
     Result,
     Secrets,
+    Trial,
     View,
     body_key,
 )
-from app.providers import Options, Provider, Sheet, Signed, Trial
+from app.providers import Options, Provider, Sheet, Signed
 
 _SIGNATURE = "x-line-signature"
 _TOKEN_LIFE = timedelta(minutes=1)

@@ -34,10 +34,11 @@ from app.domain.webhook import (
     Request,
     Result,
     Secrets,
+    Trial,
     View,
     body_key,
 )
-from app.providers import Options, Provider, Sheet, Signed, Trial
+from app.providers import Options, Provider, Sheet, Signed
 
 _FORM = "application/x-www-form-urlencoded"
 _RESPONSE_URL_LIFE = timedelta(minutes=30)
@@ -78,12 +79,9 @@ class Slack(Provider[SlackConfig]):
     ) -> Batch | Reply:
         """Verify, then tell events from interactions by their content type."""
         time = request.header("x-slack-request-timestamp")
-        given = request.header("x-slack-signature")
-        check_hmac(
-            [given.removeprefix("v0=")] if given.startswith("v0=") else [],
-            b"v0:" + time.encode("latin-1") + b":" + request.body,
-            secrets=secrets.active,
-        )
+        signed = b"v0:" + time.encode("latin-1") + b":" + request.body
+        given = [request.header("x-slack-signature")]
+        check_hmac(given, signed, secrets=secrets.active, prefix="v0=")
         check_time(read_seconds(time), now, tolerance_seconds=config.tolerance_seconds)
         if request.content_type == _FORM:
             return _interaction(request.body, now)

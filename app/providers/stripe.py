@@ -11,8 +11,8 @@ from pydantic import Field
 
 from app.domain.authenticity import check_hmac, check_time, hmac_of, read_seconds
 from app.domain.json_view import Json, name_at, read_object, text_at, time_at
-from app.domain.webhook import Batch, Item, Keys, Refused, Request, Result, Secrets, View
-from app.providers import Options, Provider, Sheet, Signed, Trial
+from app.domain.webhook import Batch, Item, Keys, Refused, Request, Result, Secrets, Trial, View
+from app.providers import Options, Provider, Sheet, Signed
 
 
 class StripeConfig(Options):

@@ -49,13 +49,8 @@ class Teams(Provider[TeamsConfig]):
         now: datetime,  # noqa: ARG002
     ) -> Batch:
         """Verify, take the message, and say so in the thread."""
-        given = request.header("authorization")
-        check_hmac(
-            [given.removeprefix(_SCHEME)] if given.startswith(_SCHEME) else [],
-            request.body,
-            secrets=decoded(secrets.active),
-            encoding="base64",
-        )
+        given, shared = [request.header("authorization")], decoded(secrets.active)
+        check_hmac(given, request.body, secrets=shared, encoding="base64", prefix=_SCHEME)
         activity = read_object(request.body)
         answer = json.dumps({"type": "message", "text": config.answer}).encode()
         reply = Reply(200, answer, "application/json")

@@ -17,9 +17,10 @@ from app.domain.webhook import (
     Request,
     Result,
     Secrets,
+    Trial,
     View,
 )
-from app.providers import Options, Provider, Sheet, Signed, Trial
+from app.providers import Options, Provider, Sheet, Signed
 
 _MESSAGES = (
     "message",

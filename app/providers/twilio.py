@@ -52,6 +52,8 @@ class Twilio(Provider[TwilioConfig]):
     signed = Signed(url=True, headers=("x-twilio-signature",))
     methods = frozenset({"GET", "POST"})
     replies = dict.fromkeys((Result.ACCEPTED, Result.DUPLICATE, Result.IGNORED), _SILENCE)
+    # The same in all tries at one request, and no secret, whatever its name.
+    keeps = ("i-twilio-idempotency-token",)
     sheet = Sheet(
         title="Twilio (SMS, MMS, WhatsApp)",
         signature="HMAC-SHA1, or SHA256 with a shared key, over the public URL and the sorted fields",

@@ -5,24 +5,14 @@ or, where that is hidden, by an id that is this business's own.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
 from app.domain.json_view import Json, at, name_at, slices_at, text_at, time_at
-from app.domain.meta import (
-    BODY_BYTES_MAX,
-    SIGNATURE,
-    answer_handshake,
-    batch_of,
-    change_key,
-    check_signature,
-    read_envelope,
-    signed_nothing,
-)
-from app.domain.webhook import Attachment, Batch, Item, Keys, Reply, Request, Secrets, View
-from app.providers import Options, Provider, Sheet, Signed, Trial
+from app.domain.meta import SIGNATURE, Webhooks, batch_of, change_key, read_envelope
+from app.domain.webhook import Attachment, Batch, Item, View
+from app.providers import Options, Provider, Sheet, Signed
 from app.wire.pointer import Pointers
 
 _MEDIA = ("image", "video", "audio", "voice", "document", "sticker")
@@ -45,16 +35,13 @@ class WhatsappConfig(Options):
     verify_tokens: Annotated[Pointers, Field(min_length=1)]
 
 
-class Whatsapp(Provider[WhatsappConfig]):
+class Whatsapp(Webhooks, Provider[WhatsappConfig]):
     """The numbers of one Meta app."""
 
     kind = "whatsapp"
+    about = "whatsapp_business_account"
     Config = WhatsappConfig
     signed = Signed(headers=(SIGNATURE,))
-    methods = frozenset({"GET", "POST"})
-    body_bytes_max = BODY_BYTES_MAX
-    secret_fields = ("verify_tokens",)
-    has_echoes = True
     sheet = Sheet(
         title="WhatsApp Cloud API",
         signature="HMAC-SHA256 over the body, `X-Hub-Signature-256`",
@@ -63,35 +50,14 @@ class Whatsapp(Provider[WhatsappConfig]):
         setup="WhatsApp, Configuration, Webhook; the app secret is the secret, the verify token one of `verify_tokens`",
     )
 
-    def receive(
-        self,
-        request: Request,
-        *,
-        config: WhatsappConfig,  # noqa: ARG002
-        secrets: Secrets,
-        keys: Keys | None,  # noqa: ARG002
-        now: datetime,  # noqa: ARG002
-    ) -> Batch | Reply:
-        """Answer the handshake, or verify and take apart what came."""
-        if request.method == "GET":
-            return answer_handshake(request, secrets.named.get("verify_tokens", ()))
-        check_signature(request, secrets.active)
-        envelope = read_envelope(request.body, of="whatsapp_business_account")
+    def read(self, body: bytes) -> Batch:
+        """Each message and each status by itself."""
+        envelope = read_envelope(body, of=self.about)
         return batch_of(
             item
-            for (entry, n), raw in slices_at(request.body, "entry", "*", "changes", "*")
+            for (entry, n), raw in slices_at(body, "entry", "*", "changes", "*")
             for item in _items(at(envelope, "entry", entry), n, raw)
         )
-
-    def trial(
-        self,
-        *,
-        config: WhatsappConfig,  # noqa: ARG002
-        secrets: Secrets,
-        now: datetime,  # noqa: ARG002
-    ) -> Trial:
-        """A batch without entries."""
-        return Trial(*signed_nothing("whatsapp_business_account", secrets.active))
 
 
 def _items(entry: Json, number: int, raw: bytes) -> Iterator[Item]:

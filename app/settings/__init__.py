@@ -19,6 +19,7 @@ from app.settings.contradictions import contradictions
 from app.settings.faults import Fault, SettingsError, dotted, explain, unknown_name
 from app.settings.incoming import Filter, Source
 from app.settings.origins import Shown, show_settings
+from app.settings.queues import Queue
 from app.settings.shape import (
     Database,
     Delivery,
@@ -26,7 +27,6 @@ from app.settings.shape import (
     Keys,
     Limits,
     Network,
-    Queue,
     Retention,
     Server,
     Settings,

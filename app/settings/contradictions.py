@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from app.settings.faults import Fault, dotted, unknown_name
 from app.settings.incoming import Source
-from app.settings.shape import Database, Destination, Limits, Queue, Settings
+from app.settings.queues import Queue
+from app.settings.shape import Database, Destination, Limits, Settings
 
 
 def contradictions(settings: Settings) -> Iterator[Fault]:

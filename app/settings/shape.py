@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     Field,
@@ -14,7 +14,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.domain.model import OnUnknown
 from app.settings.incoming import Source, SourceName
+from app.settings.queues import Queue
 from app.settings.section import Section, with_options
 from app.settings.values import (
     Count,
@@ -75,6 +77,11 @@ class Keys(Section):
 
     idempotency_days: Annotated[Count, Field(ge=1, le=3650)] = 30
 
+    @property
+    def idempotency_seconds(self) -> int:
+        """The same in seconds, as the engine wants it."""
+        return self.idempotency_days * 86_400
+
 
 class Delivery(Section):
     """The delivery worker. A message's lease is its destination's timeout and the margin."""
@@ -126,59 +133,6 @@ class Network(Section):
     allow: Networks = ()
 
 
-OnDeadline = Literal["escalate", "cancel", "send"]
-
-
-class Queue(Section):
-    """The policy of one queue. Without `destinations` it may use every one, without `follow_up_queues` itself."""
-
-    not_built: ClassVar[frozenset[str]] = frozenset(
-        {
-            "budget",
-            "on_version_change",
-            "push_secrets",
-            "push_url",
-        }
-    )
-    attempts_max: Annotated[Count, Field(ge=1, le=1000)] = 5
-    lease_seconds: Annotated[Count, Field(ge=1, le=86_400)] = 60
-    backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
-    backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 60.0
-    destinations: tuple[Name, ...] | None = None
-    conversations: Literal["own", "any"] = "own"
-    coalesce_quiet_seconds: Annotated[Seconds | None, Field(ge=0.01, le=3600)] = None
-    coalesce_seconds_max: Annotated[Seconds | None, Field(ge=0.01, le=86_400)] = None
-    follow_up_queues: tuple[Name, ...] | None = None
-    escalate_to: Name | None = None
-    approvers: Name | None = None
-    hold: Literal["always"] | None = None
-    hold_deadline_seconds: Annotated[Count, Field(ge=1, le=315_360_000)] = 86_400
-    hold_keeps_lane: bool = True
-    on_deadline: OnDeadline = "escalate"
-    reminder_seconds: Annotated[Count, Field(ge=1, le=31_536_000)] = 3600
-    reminder_seconds_max: Annotated[Count, Field(ge=1, le=31_536_000)] = 86_400
-    revisions_max: Annotated[Count, Field(ge=0, le=1000)] = 5
-    park_seconds: Annotated[Count, Field(ge=1, le=315_360_000)] = 86_400
-    input_age_max_seconds: Annotated[Seconds | None, Field(ge=1, le=31_536_000)] = None
-    length_max: Annotated[Count | None, Field(ge=1, le=1_000_000)] = None
-    rate_per_second: Annotated[Seconds | None, Field(ge=0.01, le=1_000_000)] = None
-    rate_burst: Annotated[Count | None, Field(ge=1, le=1_000_000)] = None
-
-    @property
-    def burst(self) -> float:
-        """How many inbound may come at once: as configured, or as many as in a second, and one at least."""
-        if self.rate_burst is not None:
-            return self.rate_burst
-        return max(1.0, self.rate_per_second or 0.0)
-
-    @property
-    def longest_coalesce_seconds(self) -> float:
-        """How long inbound are joined at most: as configured, or five quiet periods."""
-        if self.coalesce_seconds_max is not None:
-            return self.coalesce_seconds_max
-        return 5 * (self.coalesce_quiet_seconds or 0.0)
-
-
 class Destination(Section):
     """The policy of one destination. `options` are the keys that its channel understands."""
 
@@ -195,7 +149,7 @@ class Destination(Section):
     breaker_seconds_max: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 300.0
     backoff_seconds: Annotated[Seconds, Field(ge=0, le=86_400)] = 1.0
     backoff_seconds_max: Annotated[Seconds, Field(ge=0, le=86_400)] = 3600.0
-    on_unknown: Literal["retry", "lookup", "hold"] = "retry"
+    on_unknown: OnUnknown = "retry"
     hold: Literal["always"] | None = None
     headers_allow: tuple[HeaderName, ...] = ()
     to_allow: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.settings.faults import Fault, dotted
-from app.settings.shape import Queue, Settings
+from app.settings.queues import Queue
+from app.settings.shape import Settings
 
 # Whoever writes one of these expects holds.
 _OF_HOLDS: Final = frozenset({"hold", "approvers", "on_deadline", "hold_deadline_seconds"})

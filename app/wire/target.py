@@ -1,6 +1,7 @@
 """The one parser of outgoing URLs: what it returns has one reading, all else is refused."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -100,3 +101,16 @@ def _parse_host(host: str) -> str:
         return str(IPv4Address(host)) if _NUMBER.fullmatch(labels[-1]) else host
     except AddressValueError:
         raise InvalidTarget("host_invalid") from None
+
+
+def target_within(url: str, hosts: Collection[str], *, api_url: str) -> Target | None:
+    """The target of a URL that came from outside, if it leads to one of these hosts; None for everything else.
+
+    It is plain HTTP only where the whole API at `api_url` is: at a stand-in.
+    """
+    try:
+        target = parse_target(url)
+    except InvalidTarget:
+        return None
+    is_safe = target.scheme == "https" or api_url.startswith("http:")
+    return target if is_safe and target.host in {host.lower() for host in hosts} else None

@@ -26,13 +26,13 @@ class Notices:
                     # A counter that begins with its first count shows nobody that it rose.
                     core.metrics.notices.labels(queue, kind, result)
 
-    async def pass_on(self) -> Escalated:
-        """Tell what there is to tell, count it, and wake who delivers."""
+    async def pass_on(self, notices_max: int) -> Escalated:
+        """Tell up to `notices_max` of what there is to tell, count it, and wake who delivers."""
         core = self._core
         done = await escalate(
             core.pool,
             routes=core.notice_routes,
-            notices_max=core.settings.sweep.batch_max,
+            notices_max=notices_max,
             ids=core.ids,
             telling=Telling(core.notice_forms, core.settings.server.public_url),
         )

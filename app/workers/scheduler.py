@@ -62,7 +62,7 @@ class Scheduler:
         if look.looked_at is None:
             await note_look(self._core.pool, look.source, until=look.now)
             return
-        most = int(getattr(intake.config, "catch_up_max", 1))
+        most = intake.provider.catch_up_max(intake.config)
         oldest = look.now - timedelta(seconds=intake.key_seconds)
         found = intake.provider.due(
             config=intake.config,

@@ -6,10 +6,11 @@ one that fails keeps no other from running.
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from app.core import Core, retention_windows
+from app.core import Core
 from app.domain.errors import NotReady
 from app.engine.chores import find_chores
 from app.engine.claim_request import forget_requests
@@ -20,7 +21,7 @@ from app.engine.sweep import Swept, sweep_messages, sweep_turns
 from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, SWEEP, queue_topic
 from app.engine.wake_parked import wake_parked
-from app.telemetry import count_wasted
+from app.telemetry.metrics import count_wasted
 from app.workers.breakers import measure_breakers, recount_destinations
 from app.workers.measures import measure_work
 from app.workers.notices import Notices
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 BATCHES_MAX = 20
 GAUGES_EVERY_INTERVALS = 5
 RECOUNT_SECONDS = 60.0
+# How many that always fail are looked past.
+FAILED_MAX = 1000
 # However often a sweep is woken, it rests so long between two passes.
 GATHER_SECONDS = 0.05
 
@@ -43,6 +46,8 @@ class Sweeper:
         self._notices = Notices(core)
         # When it is time again for what nothing tells of: passes that were woken come as often as they are.
         self._measure_at = self._recount_at = 0.0
+        # How many of each chore failed when they were last looked for: the oldest, which come first again.
+        self._failed: Counter[str] = Counter()
 
     async def tick(self) -> float:
         """Do the chores there are; raises the first that failed as a whole, after all were tried.
@@ -103,7 +108,7 @@ class Sweeper:
         swept = await sweep_turns(
             self._core.pool,
             policies=self._core.turn_policies,
-            turns_max=self._core.settings.sweep.batch_max,
+            turns_max=self._batch("turn"),
             jitter=self._core.jitter,
         )
         self._note("turn", swept)
@@ -116,7 +121,7 @@ class Sweeper:
         swept = await sweep_messages(
             self._core.pool,
             policies=self._core.delivery_policies,
-            messages_max=self._core.settings.sweep.batch_max,
+            messages_max=self._batch("message"),
             jitter=self._core.jitter,
         )
         self._note("message", swept)
@@ -125,13 +130,12 @@ class Sweeper:
         return self._done("message", swept.found, swept.failed)
 
     async def _due(self) -> int:
-        queues, failed = await due(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
+        queues, failed = await due(self._core.pool, turns_max=self._batch("due"))
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
         return self._done("due", len(queues) + len(failed), failed)
 
     async def _due_after_pause(self) -> int:
-        batch_max = self._core.settings.sweep.batch_max
-        queues, failed = await due_after_pause(self._core.pool, turns_max=batch_max)
+        queues, failed = await due_after_pause(self._core.pool, turns_max=self._batch("held"))
         self._core.wakes.tell(*{queue_topic(queue) for queue in queues})
         return self._done("held", len(queues) + len(failed), failed)
 
@@ -141,9 +145,9 @@ class Sweeper:
         swept = await expire_holds(
             core.pool,
             policies=core.turn_policies,
-            turns_max=core.settings.sweep.batch_max,
+            turns_max=self._batch("deadline"),
             ids=core.ids,
-            key_seconds=retention_windows(core.settings).key_seconds,
+            key_seconds=core.settings.keys.idempotency_seconds,
         )
         for outcome, count in swept.states.items():
             core.metrics.hold_deadlines.labels(outcome).inc(count)
@@ -156,14 +160,14 @@ class Sweeper:
 
     async def _wake_parked(self) -> int:
         """What was waited for has not come in time."""
-        swept = await wake_parked(self._core.pool, turns_max=self._core.settings.sweep.batch_max)
+        swept = await wake_parked(self._core.pool, turns_max=self._batch("wake"))
         if swept.states:
             self._core.metrics.parks_ended.labels("deadline").inc(sum(swept.states.values()))
             self._core.wakes.tell(*map(queue_topic, self._core.settings.queues))
         return self._done("wake", swept.found, swept.failed)
 
     async def _tell(self) -> int:
-        done = await self._notices.pass_on()
+        done = await self._notices.pass_on(self._batch("notice"))
         return self._done("notice", done.found, done.failed)
 
     def _note(self, kind: str, swept: Swept) -> None:
@@ -172,8 +176,13 @@ class Sweeper:
         if swept.states:
             log.warning("swept", extra={"reason": kind, "count": sum(swept.states.values())})
 
+    def _batch(self, kind: str) -> int:
+        """How many to look for: past those that failed, or, being the oldest, they would keep all others waiting."""
+        return self._core.settings.sweep.batch_max + self._failed[kind]
+
     def _done(self, kind: str, found: int, failed: Sequence[Exception]) -> int:
         """How many were found; none where some failed, since asking again at once would find the same."""
+        self._failed[kind] = min(len(failed), FAILED_MAX)
         if not failed:
             return found
         broken = [error for error in failed if not isinstance(error, Busy)]

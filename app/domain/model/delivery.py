@@ -9,6 +9,8 @@ from uuid import UUID
 from app.domain.breaker import BreakerMove, BreakerPolicy, Sign
 from app.domain.outcome import Answer
 
+OnUnknown = Literal["retry", "lookup", "hold"]
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
@@ -20,7 +22,7 @@ class DeliveryPolicy:
     age_seconds_max: float
     backoff_seconds: float
     backoff_seconds_max: float
-    on_unknown: Literal["retry", "lookup", "hold"] = "retry"
+    on_unknown: OnUnknown = "retry"
     breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
     lookup_after_seconds: float = 0.0
 

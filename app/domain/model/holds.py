@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from app.domain.model.turns import DraftMessage, SealedFollowUp, SealedMessage
 
 OnDeadline = Literal["escalate", "cancel", "send"]
+DemandedBy = Literal["seal", "queue", "destination"]
+# What a person says, and what is decided by it or by nobody.
+Choice = Literal["approve", "reject", "revise"]
 DecisionName = Literal["approve", "edit", "reject", "revise", "cancel", "send"]
 
 # Who decides when nobody does.
@@ -23,7 +26,7 @@ class HoldPlan:
     With `keeps_lane` the conversation waits, too.
     """
 
-    demanded_by: Literal["seal", "queue", "destination"]
+    demanded_by: DemandedBy
     deadline_seconds: float
     on_deadline: OnDeadline
     keeps_lane: bool = True
@@ -111,12 +114,13 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A set that came back: who wanted what, and the messages that are void. `omitted`: there was no room for them."""
+    """A set that came back: who wanted what, and all of it that is void. `omitted`: there was no room for that."""
 
     by: str
     comment: str | None
     payload_hash: str
     messages: Sequence["VoidMessage"]
+    follow_ups: Sequence["VoidFollowUp"]
     omitted: bool = False
 
 
@@ -128,6 +132,19 @@ class VoidMessage:
     destination: str
     recipient: str | None
     conversation: str | None
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class VoidFollowUp:
+    """A follow-up that was held and does not come to be. `key` is the one that it was given."""
+
+    queue: str
+    conversation: str | None
+    key: str | None
+    delay_seconds: float
+    not_before: datetime | None
     content_type: str
     body: bytes
 
@@ -169,7 +186,7 @@ class Decision:
     """
 
     turn: UUID
-    decision: Literal["approve", "reject", "revise"]
+    decision: Choice
     payload_hash: str
     by: str
     key: str

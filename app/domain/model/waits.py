@@ -9,13 +9,14 @@ from uuid import UUID
 class Parking:
     """An attempt that ends to wait for a signal of this name, `seconds` at most.
 
-    With `payload_hash` it asks a person about that. A turn parks `parks_max` times at most.
+    With `payload_hash` it asks a person about that. A turn parks `parks_max` times at most. Without `seconds`, where
+    nobody knows how long its queue lets it park, nothing is parked, and what was before is told.
     """
 
     turn: UUID
     token: UUID
     name: str
-    seconds: float
+    seconds: float | None
     payload_hash: str | None
     note: str | None
     parks_max: int
@@ -33,6 +34,11 @@ class Parked:
 @dataclass(frozen=True, slots=True)
 class ParksExhausted:
     """It has parked as often as it may. Its lease is unharmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoParkSeconds:
+    """Nobody says how long it may park. Its lease is unharmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class AskedOtherwise:
     """A person was asked about this, and not about what the signal names."""
 
     payload_hash: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
