@@ -178,14 +178,18 @@ async def serving(core: Core) -> AsyncIterator[Service]:
                     await asyncio.sleep(0.005)
             # Idle connections are let go before the server does, so that no request meets one on its way out.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0)
-            async with aiohttp.ClientSession(connector=connector) as http:
-                service = Service(f"http://127.0.0.1:{port}", port, core, application, http)
-                try:
-                    yield service
-                finally:
-                    core.draining.start()
-                    server.should_exit = True
-            await running
+            try:
+                async with aiohttp.ClientSession(connector=connector) as http:
+                    service = Service(f"http://127.0.0.1:{port}", port, core, application, http)
+                    try:
+                        yield service
+                    finally:
+                        core.draining.start()
+                        server.should_exit = True
+            finally:
+                # A test that broke, too: a server that is cancelled leaves its socket watched by the loop, which then
+                # never hears of another one of the same number.
+                await running
 
 
 async def make_keys(pool: "Pool") -> dict[str, str]:

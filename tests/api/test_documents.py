@@ -18,6 +18,7 @@ from app.domain.model import (
     AlreadySealed,
     HandedBack,
     LeaseLost,
+    NoParkSeconds,
     NoSuchTurn,
     Parked,
     ParksExhausted,
@@ -173,7 +174,8 @@ def test_every_outcome_of_a_lease_is_answered() -> None:
         outcome for module in (park, renew, release, seal) for outcome in get_args(module.Outcome)
     }
     given = {Parked, Renewed, HandedBack, Sealed}
-    assert outcomes == given | {ParksExhausted, AlreadySealed, LeaseLost, NoSuchTurn}
+    refused = {ParksExhausted, NoParkSeconds, AlreadySealed, LeaseLost, NoSuchTurn}
+    assert outcomes == given | refused
 
 
 @pytest.mark.parametrize("code", REQUEST_CODES)

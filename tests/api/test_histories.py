@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from app.api.claim_schemas import EndedAttempt
 from app.api.histories import history_json
-from app.api.schemas import EndedAttempt
-from app.domain.model import HistoryEntry, Revision, Said, VoidMessage, Woken
+from app.domain.model import HistoryEntry, Revision, Said, VoidFollowUp, VoidMessage, Woken
 
 AT = datetime(2026, 3, 29, 1, 0, 0, 5, tzinfo=UTC)
 SPELLED = "2026-03-29T01:00:00.000005Z"
@@ -56,23 +56,28 @@ def test_what_had_no_room_says_so() -> None:
     entry = spelled(woken(content_type="application/json", omitted=True), reason="signal")
     assert entry["wait"]["omitted"] is True
     assert not {"payload", "payload_base64"} & set(entry["wait"])
-    revision = spelled(Revision("ada", None, "sha256:0", (), omitted=True), ended="revised")
+    revision = spelled(Revision("ada", None, "sha256:0", (), (), omitted=True), ended="revised")
     assert revision["decision"] == {
         "by": "ada",
         "comment": None,
         "payload_hash": "sha256:0",
         "omitted": True,
         "messages": [],
+        "follow_ups": [],
     }
 
 
-def test_a_revision_shows_the_messages_that_are_void() -> None:
+def test_a_revision_shows_what_is_void() -> None:
     ids = [UUID(int=n) for n in range(2)]
     messages = [
         VoidMessage(ids[0], "crm", "ann", "c", "application/json", b'{"b": 1,  "a": 2}'),
         VoidMessage(ids[1], "crm", None, None, "text/plain", b"{}"),
     ]
-    entry = spelled(Revision("ada", "shorter", "sha256:0", messages), ended="revised")
+    follow_ups = [
+        VoidFollowUp("q", "c", "k", 60.0, AT, "application/json", b'{"n": 1.0}'),
+        VoidFollowUp("q", None, None, 0.0, None, "text/plain", b"{}"),
+    ]
+    entry = spelled(Revision("ada", "shorter", "sha256:0", messages, follow_ups), ended="revised")
     first, second = entry["decision"]["messages"]
     assert first == {
         "id": "msg_00000000000000000000000000",
@@ -83,3 +88,14 @@ def test_a_revision_shows_the_messages_that_are_void() -> None:
         "payload": {"b": 1, "a": 2},
     }
     assert (second["payload_base64"], second["to"], second["conversation"]) == ("e30=", None, None)
+    first, second = entry["decision"]["follow_ups"]
+    assert first == {
+        "queue": "q",
+        "conversation": "c",
+        "key": "k",
+        "delay_seconds": 60.0,
+        "not_before": SPELLED,
+        "content_type": "application/json",
+        "payload": {"n": 1.0},
+    }
+    assert (second["payload_base64"], second["key"], second["not_before"]) == ("e30=", None, None)

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import VERSION
 from app.engine.sweep import sweep_turns
-from app.telemetry import USAGE_FIELDS
+from app.telemetry.metrics import USAGE_FIELDS
 from app.workers.sweeper import Sweeper
 from tests.api.conftest import Service
 from tests.database import Clock

@@ -123,6 +123,14 @@ async def test_twilio_is_told_to_say_nothing_and_its_text_is_kept(kinds: Kinds, 
     assert (await kinds.view())["conversation"] == "twilio:+15550199/+15550100"
 
 
+async def test_what_marks_the_tries_of_twilio_is_kept_and_decides_nothing(kinds: Kinds) -> None:
+    sample = sample_of("twilio", "a-text")
+    marked = replace(sample, headers={**sample.headers, "i-twilio-idempotency-token": "try-1"})
+    assert (await kinds.sign("twilio", marked)).status == 200
+    (inbound,) = await kinds.inbound()
+    assert inbound["headers"] == {"i-twilio-idempotency-token": "try-1"}
+
+
 async def test_an_interaction_is_answered_at_once_and_its_token_is_not_shown(kinds: Kinds) -> None:
     for _ in range(2):
         answer = await kinds.sign("discord", sample_of("discord", "a-command"))

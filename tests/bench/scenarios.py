@@ -101,7 +101,7 @@ async def accepts(stage: Stage, extent: Extent, figures: Figures) -> None:
 async def sources(stage: Stage, extent: Extent, figures: Figures) -> None:
     """Accepts through providers, each directly behind plain ones on the same service."""
     async with stage.database() as url, stage.service(url) as service:
-        for connections in (16, 64):
+        for connections in (1, 16, 64):
             for kind in PROVIDERS:
                 told = {
                     name: await stage.load(

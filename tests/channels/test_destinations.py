@@ -11,8 +11,9 @@ from uuid import UUID
 import pytest
 
 from app.__main__ import main
-from app.channels import Wire
+from app.channels import Draft, Reply, Wire
 from app.core import build_routes
+from app.domain.errors import InvalidContent
 from app.domain.model import Taken
 from app.domain.outcome import Delivered, Rejected, Unknown
 from app.settings import Settings, SettingsError, load_settings
@@ -69,6 +70,19 @@ def test_what_nobody_wrote_is_what_the_provider_takes() -> None:
         4,
         32,
     )
+
+
+def test_a_conversation_of_a_kind_that_a_channel_does_not_answer_is_none_to_it() -> None:
+    chat = {"kind": "slack", "answer_by": "response_url"}
+    route = build_routes(settings(chat=chat))["chat"]
+    draft = Draft(
+        destination="chat", recipient=None, headers={}, content_type="text/plain", body=b"Hello"
+    )
+    ended = Reply(kind="slack", parts=("T01", "C0123ABCD"))
+    for reply, code in ((ended, "reply_expired"), (replace(ended, kind="discord"), "to_missing")):
+        with pytest.raises(InvalidContent) as refused:
+            route.check(draft, reply=reply)
+        assert [problem.code for problem in refused.value.problems] == [code]
 
 
 def test_a_look_up_needs_somebody_who_can_be_asked() -> None:

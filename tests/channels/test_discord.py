@@ -19,10 +19,10 @@ from app.domain.outcome import (
     Shut,
     Unknown,
 )
+from tests.channels.conformance.attempts import bare, wired
 from tests.channels.conformance.fakes import answer, http_fake
 from tests.channels.conformance.sample import load, outgoing
 from tests.channels.conformance.samples.discord import CHANNEL, GUILD, ID, snowflake
-from tests.channels.conformance.test_conformance import bare, wired
 
 APPLICATION, TOKEN = "1029384756473829105", "aW50ZXJhY3Rpb246c2VjcmV0LXRva2Vu"
 DRAFT = Draft(

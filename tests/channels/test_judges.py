@@ -10,10 +10,10 @@ from twilio.http import HttpClient  # type: ignore[import-untyped]
 from twilio.http.response import Response  # type: ignore[import-untyped]
 from twilio.rest import Client  # type: ignore[import-untyped]
 
+from tests.channels.conformance.attempts import addressed, secrets_of, wired
 from tests.channels.conformance.fakes import HttpFake, Said, answer, http_fake
 from tests.channels.conformance.sample import CANARY, load
 from tests.channels.conformance.samples import twilio as twilio_sample
-from tests.channels.conformance.test_conformance import addressed, secrets_of, wired
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -5,10 +5,10 @@ import pytest
 from app.channels import Draft, Reply
 from app.channels.line import LineConfig, channel
 from app.domain.outcome import Delivered, Outcome, RetryLater
+from tests.channels.conformance.attempts import bare, wired
 from tests.channels.conformance.fakes import HttpFake, answer, http_fake
 from tests.channels.conformance.sample import outgoing
 from tests.channels.conformance.samples.line import ID, USER
-from tests.channels.conformance.test_conformance import bare, wired
 
 TOKEN = "nHuyWiB7yP5Zw52FIkcQobQuGDXCTA"
 DRAFT = Draft(

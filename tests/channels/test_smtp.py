@@ -175,10 +175,10 @@ async def test_tls_from_the_first_byte(certificate: tuple[Path, Path]) -> None:
         writer.close()
 
     listener = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=tls_of(certificate))
-    port = listener.sockets[0].getsockname()[1]
-    config = settings(port, security="tls")
-    outcome = await attempt(config, [], trusted=certificate[0].read_text())
-    listener.close()
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        config = settings(port, security="tls")
+        outcome = await attempt(config, [], trusted=certificate[0].read_text())
     assert isinstance(outcome, RetryLater)
     assert (outcome.reason, heard) == ("smtp_421", [b"EHLO acme.example\r\n"])
 

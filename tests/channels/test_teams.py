@@ -8,16 +8,16 @@ from pydantic import ValidationError
 from app.channels import Draft, Reply
 from app.channels.teams import TeamsConfig, channel
 from app.domain.outcome import Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
-from tests.channels.conformance.fakes import NEVER, answer, http_fake
-from tests.channels.conformance.sample import CANARY, load, outgoing, shut
-from tests.channels.conformance.samples.teams import CONVERSATION, TOKEN
-from tests.channels.conformance.test_conformance import (
+from tests.channels.conformance.attempts import (
     HOSTILE,
     addressed,
     bare,
     secrets_of,
     wired,
 )
+from tests.channels.conformance.fakes import NEVER, answer, http_fake
+from tests.channels.conformance.sample import CANARY, load, outgoing, shut
+from tests.channels.conformance.samples.teams import CONVERSATION, TOKEN
 
 GIVEN = answer(200, {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3599})
 DRAFT = Draft(

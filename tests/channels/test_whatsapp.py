@@ -7,10 +7,10 @@ import pytest
 from app.channels import Draft, Reply
 from app.channels.whatsapp import WhatsappConfig, channel
 from app.domain.outcome import Delivered
+from tests.channels.conformance.attempts import wired
 from tests.channels.conformance.fakes import Said, http_fake
 from tests.channels.conformance.sample import load, outgoing
 from tests.channels.conformance.samples.whatsapp import KEY, OURS, THEIRS
-from tests.channels.conformance.test_conformance import wired
 
 OTHERS, USER = "206540352242922", "US.13491208655302741918"
 GROUP = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"

@@ -17,7 +17,8 @@ from tests.engine.held_stories import (
     later,
     seal_held,
 )
-from tests.engine.stories import draft, parking, telling
+from tests.engine.stories import draft
+from tests.engine.waiting_stories import parking, telling
 from tests.engine.walks import DAY
 
 # Brings the rows to where the verb is to be called, and gives the call.

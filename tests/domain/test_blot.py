@@ -19,6 +19,12 @@ SPELLINGS = {
     "a form": urlencode({"u": URL}),
     "a form in small letters": quote(URL, safe="").replace("%2F", "%2f").replace("%3A", "%3a"),
     "a query": quote(URL, safe="/:"),
+    "a payload with its slashes": "payload=" + quote(json.dumps({"u": URL})),
+    "a payload with its slashes, each escaped in JSON": "payload="
+    + quote(json.dumps({"u": URL}).replace("/", "\\/")),
+    "a payload of a browser": "payload=" + quote(json.dumps({"u": URL}), safe="!~*'()"),
+    "all of it escaped in JSON": "".join(f"\\u{ord(one):04X}" for one in URL),
+    "all of it escaped in a form": "".join(f"%{one:02x}" for one in URL.encode()),
     "json in a form": quote_plus(json.dumps({"u": URL}).replace("/", "\\/")),
 }
 
@@ -31,6 +37,22 @@ def test_it_is_found_however_it_is_spelled(how: str) -> None:
     assert blotted.count(b"***") == 2
     assert b"aB~c" not in blotted
     assert b"aB%7Ec" not in blotted
+
+
+def test_one_that_another_begins_with_is_found_beside_it() -> None:
+    for secrets in ([URL, URL + "y"], [URL + "y", URL]):
+        assert blot(f"{URL} {URL}y {URL}".encode(), secrets) == b"*** *** ***"
+
+
+def test_a_long_body_of_escapes_is_read() -> None:
+    sent = b"%61" * 100_000
+    with pytest.raises(NotBlotted):
+        blot(sent, ["a" * 500 + "b"])
+    assert blot(sent, ["a" * 100_000]) == b"***"
+
+
+def test_nothing_is_nowhere() -> None:
+    assert blot(b"abc", [""]) == b"abc"
 
 
 def test_what_is_not_found_is_told() -> None:

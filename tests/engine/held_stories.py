@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.domain.model import (
     Claimed,
+    Decided,
     Decision,
     DraftFollowUp,
     DraftMessage,
@@ -19,7 +20,7 @@ from app.domain.model import (
 from app.domain.seal import follow_up_hash
 from app.engine import decide as deciding_verb
 from app.engine.expire_holds import expire_holds
-from tests.engine.stories import KEY_SECONDS, QUEUE, Sink, only, raise_first, sealing
+from tests.engine.stories import KEY_SECONDS, QUEUE, Sink, draft, only, raise_first, sealing
 
 HOLD_SECONDS = 3600.0
 PLAN = HoldPlan("queue", HOLD_SECONDS, "escalate")
@@ -112,3 +113,20 @@ async def expire(sink: Sink, turns_max: int = 100) -> dict[str, int]:
     )
     raise_first(swept.failed)
     return dict(swept.states)
+
+
+async def decide_one(sink: Sink, turn: UUID, payload_hash: str, **changes: Any) -> Decided:
+    """Decide about a set that waits for sure."""
+    outcome = only(await decide(sink, deciding(turn, payload_hash, **changes)))
+    assert isinstance(outcome, Decided)
+    return outcome
+
+
+async def drafted(
+    sink: Sink, key: str = "a", conversation: str | None = "c", **plan: Any
+) -> tuple[Claimed, Sealed]:
+    """A turn from its accept to its hold, with a message and a follow-up: the lease that it had, and its set."""
+    held = await sink.hold(key, conversation)
+    text = draft(key, conversation)
+    asked = [later(f"after {key}")]
+    return held, await seal_held(sink, held, text, follow_ups=asked, plan=replace(PLAN, **plan))

@@ -20,15 +20,11 @@ from app.domain.model import (
     HandBack,
     HandedBack,
     Joining,
-    Parked,
-    Parking,
     Renewal,
     Renewed,
     Sealed,
     SealRequest,
     Settlement,
-    Signal,
-    Signalled,
     Slots,
     Taken,
     TurnPolicy,
@@ -57,11 +53,9 @@ from app.engine import (
 )
 from app.engine import claim as claiming
 from app.engine import due as due_verb
-from app.engine import park as parks
 from app.engine import pause as pausing
-from app.engine import signal as signals
-from app.engine import wake_parked as waking
 from app.engine.matching import Filter
+from tests.engine.waiting_stories import Waits
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -143,29 +137,6 @@ def sealing(
     return SealRequest(held.turn, held.token, request_hash(drafts, order=order), drafts, order)
 
 
-def parking(held: Claimed, name: str = "answer", **changes: Any) -> Parking:
-    """The park of a held turn that waits a day for a signal of this name."""
-    fields: dict[str, Any] = {"seconds": 86_400.0, "payload_hash": None, "note": None}
-    return Parking(held.turn, held.token, name, **{**fields, "parks_max": 100, **changes})
-
-
-def telling(turn: UUID, name: str = "answer", said: str = '"yes"', **changes: Any) -> Signal:
-    """A signal to a turn, from somebody who has no right to decide unless told otherwise."""
-    fields: dict[str, Any] = {
-        "content_type": "application/json",
-        "body": said.encode(),
-        "strict_json": True,
-        "payload_hash": None,
-        "may_decide": False,
-        "sent_by": None,
-        "sent_with": "key-1",
-        **changes,
-    }
-    spelled = repr((fields["content_type"], fields["body"], fields["payload_hash"]))
-    digest = hashlib.sha256(spelled.encode()).digest()
-    return Signal(turn, name, **fields, request_hash=digest)
-
-
 def returning(held: Claimed, **changes: Any) -> HandBack:
     """A held turn handed back."""
     return HandBack(**{"turn": held.turn, "token": held.token, "reason": "busy", **changes})
@@ -184,7 +155,7 @@ def only(outcomes: Sequence[Any]) -> Any:
 
 
 @dataclass(slots=True)
-class Sink:
+class Sink(Waits):
     """Every verb of the engine, over one pool."""
 
     pool: "Pool"
@@ -247,15 +218,6 @@ class Sink:
         assert isinstance(outcome, HandedBack)
         return outcome.state
 
-    async def park(self, *parkings: Parking) -> list[parks.Outcome]:
-        return await parks.park(self.pool, parkings)
-
-    async def park_one(self, held: Claimed, name: str = "answer", **changes: Any) -> str:
-        """Park one turn that is held for sure; returns its state."""
-        outcome = only(await self.park(parking(held, name, **changes)))
-        assert isinstance(outcome, Parked)
-        return outcome.state
-
     async def parked(
         self, key: str, conversation: str | None = None, name: str = "answer", **changes: Any
     ) -> Claimed:
@@ -263,22 +225,6 @@ class Sink:
         held = await self.hold(key, conversation)
         assert await self.park_one(held, name, **changes) == "parked"
         return held
-
-    async def signal(self, *told: Signal) -> list[signals.Outcome]:
-        return await signals.signal(self.pool, told)
-
-    async def signal_one(
-        self, turn: UUID, name: str = "answer", said: str = '"yes"', **changes: Any
-    ) -> Signalled:
-        """Tell a turn something that it may be told for sure."""
-        outcome = only(await self.signal(telling(turn, name, said, **changes)))
-        assert isinstance(outcome, Signalled)
-        return outcome
-
-    async def wake_parked(self, turns_max: int = 100) -> dict[str, int]:
-        swept = await waking.wake_parked(self.pool, turns_max=turns_max)
-        raise_first(swept.failed)
-        return dict(swept.states)
 
     async def seal(
         self, *requests: SealRequest, lock_wait_ms: int | None = None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.domain.model import Claimed, Decided, DraftMessage, HistoryEntry, Revision, Woken
 from app.engine.history import ENTRIES_MAX
-from tests.engine.held_stories import decide, deciding, seal_held
+from tests.engine.held_stories import decide, deciding, later, seal_held
 from tests.engine.stories import Sink, arrival, draft, only
 
 if TYPE_CHECKING:
@@ -132,6 +132,30 @@ async def test_a_reviewers_comment_comes_with_the_set_that_is_void(sink: Sink) -
     assert comments == ["shorter", "shorter still"]
 
 
+async def test_what_a_void_set_asked_for_later_comes_with_it(sink: Sink) -> None:
+    held = await sink.hold("a", "c")
+    wanted = [later("1", "c", delay_seconds=60.0, key="k"), later("2")]
+    void = await seal_held(sink, held, draft("1", "c"), follow_ups=wanted)
+    await decide(sink, deciding(held.turn, void.payload_hash, "revise"))
+    (entry,) = (await sink.claim_one()).history
+    assert isinstance(entry.said, Revision)
+    assert [
+        (one.queue, one.conversation, one.key, one.delay_seconds, one.not_before, one.body)
+        for one in entry.said.follow_ups
+    ] == [("default", "c", "k", 60.0, None, b'"1"'), ("default", None, None, 0.0, None, b'"2"')]
+
+
+async def test_what_a_void_set_asked_for_later_counts_like_its_messages(sink: Sink) -> None:
+    held = await sink.hold("a")
+    for n in range(2):
+        wanted = [later("x" * KIB)]
+        void = await seal_held(sink, held, draft("y" * KIB), follow_ups=wanted)
+        await decide(sink, deciding(held.turn, void.payload_hash, "revise", comment=f"no {n}"))
+        held = await sink.claim_one(answer_bytes_max=3 + 3 * KIB)
+    revisions = [one.said for one in held.history if isinstance(one.said, Revision)]
+    assert [(one.omitted, len(one.follow_ups)) for one in revisions] == [(True, 0), (False, 1)]
+
+
 async def test_a_revised_set_comes_whole_and_older_ones_where_there_is_room(sink: Sink) -> None:
     held = await sink.hold("a")
     for n in range(3):
@@ -148,6 +172,15 @@ async def test_a_revised_set_counts_when_an_answer_is_filled(sink: Sink) -> None
         await sent_back(sink, held, "no", draft("x" * KIB), draft("y" * KIB))
     claimed = await sink.claim(3, answer_bytes_max=2 * (4 + 2 * KIB))
     assert len(claimed) == 2
+
+
+async def test_what_a_revised_set_asked_for_later_counts_when_an_answer_is_filled(
+    sink: Sink,
+) -> None:
+    for held in [await sink.hold(f"k{n}") for n in range(3)]:
+        void = await seal_held(sink, held, follow_ups=[later("x" * KIB)])
+        await decide(sink, deciding(held.turn, void.payload_hash, "revise"))
+    assert len(await sink.claim(3, answer_bytes_max=2 * (6 + KIB))) == 2
 
 
 async def test_parks_and_revisions_of_a_turn_stand_in_their_order(sink: Sink) -> None:

@@ -5,26 +5,28 @@ that the second one waits for a lock.
 """
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from app.domain.model import (
-    AlreadyDecided,
-    Claimed,
-    Decided,
-    LeaseLost,
-    PayloadChanged,
-    Sealed,
+from app.domain.model import AlreadyDecided, Decided, LeaseLost, PayloadChanged
+from tests.engine.held_stories import (
+    PLAN,
+    decide,
+    deciding,
+    drafted,
+    expire,
+    holding,
+    later,
+    seal_held,
 )
-from tests.engine.held_stories import PLAN, decide, deciding, expire, holding, later, seal_held
-from tests.engine.stories import DELIVERED, Sink, arrival, draft, only, returning, sealing
+from tests.engine.stories import Sink, draft, only, returning, sealing
 from tests.engine.suspense import Suspend
 
 if TYPE_CHECKING:
     from tests.conftest import Travel
     from tests.database import Admin, Clock
+
 
 OnDeadline = Literal["escalate", "cancel", "send"]
 DEADLINES = pytest.mark.parametrize("on_deadline", ["escalate", "cancel", "send"])
@@ -33,22 +35,13 @@ AFTER = {"escalate": "escalated", "cancel": "cancelled", "send": "sealed"}
 LEFT = {"escalate": ["held"], "cancel": ["cancelled"], "send": ["pending"]}
 
 
-async def _held(
-    sink: Sink, key: str = "a", conversation: str | None = "c", **plan: Any
-) -> tuple[Claimed, Sealed]:
-    held = await sink.hold(key, conversation)
-    text = draft(key, conversation)
-    later_ = [later(f"after {key}")]
-    return held, await seal_held(sink, held, text, follow_ups=later_, plan=replace(PLAN, **plan))
-
-
 @DEADLINES
 async def test_at_the_very_instant_of_the_deadline_it_is_over(
     sink: Sink, clock: "Clock", on_deadline: OnDeadline
 ) -> None:
     await clock.freeze()
-    early, first = await _held(sink, "a", None, on_deadline=on_deadline)
-    late, second = await _held(sink, "b", None, on_deadline=on_deadline)
+    early, first = await drafted(sink, "a", None, on_deadline=on_deadline)
+    late, second = await drafted(sink, "b", None, on_deadline=on_deadline)
     await clock.step(PLAN.deadline_seconds - 0.000001)
     approved = only(await decide(sink, deciding(early.turn, first.payload_hash)))
     assert isinstance(approved, Decided)
@@ -70,7 +63,7 @@ async def test_at_the_very_instant_of_the_deadline_it_is_over(
 async def test_an_approval_behind_the_deadline_finds_it_carried_out(
     sink: Sink, suspend: Suspend, travel: "Travel", on_deadline: OnDeadline
 ) -> None:
-    held, sealed = await _held(sink, on_deadline=on_deadline)
+    held, sealed = await drafted(sink, on_deadline=on_deadline)
     await travel(PLAN.deadline_seconds + 1)
     async with suspend() as first:
         assert await expire(first.sink) == {AFTER[on_deadline]: 1}
@@ -88,7 +81,7 @@ async def test_an_approval_behind_the_deadline_finds_it_carried_out(
 async def test_the_deadline_behind_an_approval_changes_nothing(
     sink: Sink, suspend: Suspend, admin: "Admin", on_deadline: OnDeadline
 ) -> None:
-    held, sealed = await _held(sink, on_deadline=on_deadline)
+    held, sealed = await drafted(sink, on_deadline=on_deadline)
     async with suspend() as first:
         done = only(await decide(first.sink, deciding(held.turn, sealed.payload_hash)))
         assert isinstance(done, Decided)
@@ -110,7 +103,7 @@ async def test_the_deadline_behind_an_approval_changes_nothing(
 async def test_the_second_of_two_decisions_waits_and_learns_the_first(
     sink: Sink, suspend: Suspend, first_says: Any, second_says: Any, commits: bool
 ) -> None:
-    held, sealed = await _held(sink)
+    held, sealed = await drafted(sink)
     async with suspend() as first:
         ours = deciding(held.turn, sealed.payload_hash, first_says, by="ada")
         assert isinstance(only(await decide(first.sink, ours)), Decided)
@@ -134,7 +127,7 @@ async def test_of_many_deciders_at_once_one_decides_and_all_learn_it(
     sink: Sink, admin: "Admin"
 ) -> None:
     for n in range(20):
-        held, sealed = await _held(sink, f"k{n}", None)
+        held, sealed = await drafted(sink, f"k{n}", None)
         words: list[Literal["approve", "reject", "revise"]] = ["approve", "reject", "revise"] * 3
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -155,7 +148,7 @@ async def test_of_many_deciders_at_once_one_decides_and_all_learn_it(
 async def test_an_approval_behind_a_revision_that_came_back_decides_nothing(
     sink: Sink, suspend: Suspend
 ) -> None:
-    held, old = await _held(sink)
+    held, old = await drafted(sink)
     async with suspend() as first:
         revise = deciding(held.turn, old.payload_hash, "revise")
         assert isinstance(only(await decide(first.sink, revise)), Decided)
@@ -207,7 +200,7 @@ async def test_a_held_seal_behind_a_cancel_is_lost(sink: Sink, suspend: Suspend)
 
 
 async def test_an_approval_behind_a_cancel_lets_nothing_go(sink: Sink, suspend: Suspend) -> None:
-    held, sealed = await _held(sink)
+    held, sealed = await drafted(sink)
     async with suspend() as first:
         await first.sink.cancel(held.turn)
         second = await first.blocks(decide(sink, deciding(held.turn, sealed.payload_hash)))
@@ -218,110 +211,9 @@ async def test_an_approval_behind_a_cancel_lets_nothing_go(sink: Sink, suspend: 
 async def test_a_cancel_behind_an_approval_cancels_what_has_not_left(
     sink: Sink, suspend: Suspend
 ) -> None:
-    held, sealed = await _held(sink)
+    held, sealed = await drafted(sink)
     async with suspend() as first:
         await decide(first.sink, deciding(held.turn, sealed.payload_hash))
         second = await first.blocks(sink.cancel(held.turn))
     assert only(second.result()).state == "undelivered"
     assert await sink.states(held.turn) == ["cancelled"]
-
-
-async def _bodies(sink: Sink) -> list[bytes]:
-    """What is sent one after the other in the lane of `c`."""
-    said = []
-    while taken := await sink.take(1):
-        said.append(taken[0].body)
-        await sink.settle((taken[0], DELIVERED))
-    return said
-
-
-@pytest.mark.parametrize("commits", [True, False])
-async def test_two_approvals_stand_in_their_lane_as_they_were_committed(
-    sink: Sink, suspend: Suspend, commits: bool
-) -> None:
-    held, sealed = await _held(sink, "a", keeps_lane=False)
-    other, more = await _held(sink, "b", keeps_lane=False)
-    async with suspend() as first:
-        await decide(first.sink, deciding(other.turn, more.payload_hash))
-        second = await first.blocks(decide(sink, deciding(held.turn, sealed.payload_hash)))
-        if not commits:
-            first.roll_back()
-    second.result()
-    assert await _bodies(sink) == ([b"b", b"a"] if commits else [b"a"])
-
-
-async def test_an_approval_and_a_seal_stand_in_their_lane_as_they_were_committed(
-    sink: Sink, suspend: Suspend
-) -> None:
-    held, sealed = await _held(sink, "a", keeps_lane=False)
-    plain = await sink.hold("b", "c")
-    async with suspend() as first:
-        await decide(first.sink, deciding(held.turn, sealed.payload_hash))
-        second = await first.blocks(sink.seal(sealing(plain, draft("b", "c"))))
-    second.result()
-    last = await sink.hold("d", "d")
-    held, sealed = await _held(sink, "e", "c", keeps_lane=False)
-    async with suspend() as first:
-        await first.sink.seal(sealing(last, draft("d", "c")))
-        second_ = await first.blocks(decide(sink, deciding(held.turn, sealed.payload_hash)))
-    second_.result()
-    assert await _bodies(sink) == [b"a", b"b", b"d", b"e"]
-
-
-async def test_what_is_let_go_while_its_predecessor_arrives_is_not_left_waiting(
-    sink: Sink, suspend: Suspend
-) -> None:
-    await sink.sealed("before", draft("before", "c"), conversation="c")
-    held, sealed = await _held(sink, "a", keeps_lane=False)
-    taken = await sink.take_one()
-    async with suspend() as first:
-        await decide(first.sink, deciding(held.turn, sealed.payload_hash))
-        settled = await first.blocks(sink.settle((taken, DELIVERED)))
-    assert settled.result() == [True]
-    assert await _bodies(sink) == [b"a"]
-    await sink.sealed("next", draft("next", "c"), conversation="c")
-    held, sealed = await _held(sink, "b", keeps_lane=False)
-    taken = await sink.take_one()
-    async with suspend() as first:
-        await first.sink.settle((taken, DELIVERED))
-        second = await first.blocks(decide(sink, deciding(held.turn, sealed.payload_hash)))
-    second.result()
-    assert await _bodies(sink) == [b"b"]
-
-
-@pytest.mark.parametrize("commits", [True, False])
-async def test_one_key_is_one_follow_up_however_many_let_it_go_at_once(
-    sink: Sink, suspend: Suspend, admin: "Admin", commits: bool
-) -> None:
-    sets = []
-    for name in ("a", "b"):
-        held = await sink.hold(name)
-        asked = [later(name, key="same"), later(f"own {name}")]
-        sets.append((held.turn, await seal_held(sink, held, draft(name), follow_ups=asked)))
-    (turn, sealed), (other, more) = sets
-    async with suspend() as first:
-        ours = only(await decide(first.sink, deciding(turn, sealed.payload_hash)))
-        second = await first.blocks(decide(sink, deciding(other, more.payload_hash)))
-        if not commits:
-            first.roll_back()
-    theirs = only(second.result())
-    assert theirs.follow_ups[0].duplicate == commits
-    assert (theirs.follow_ups[0].turn == ours.follow_ups[0].turn) == commits
-    assert not theirs.follow_ups[1].duplicate
-    made = "select count(*) from sink.inbound where source = 'follow_up'"
-    assert await admin.fetchval(made) == (3 if commits else 2)
-
-
-async def test_a_frozen_approval_does_not_hold_up_the_seals_of_others(
-    sink: Sink, suspend: Suspend
-) -> None:
-    held, sealed = await _held(sink, "a", "c")
-    await sink.accept(arrival("x", "x"), arrival("y", "y"))
-    x, y = await sink.claim(2)
-    async with suspend() as first:
-        await decide(first.sink, deciding(held.turn, sealed.payload_hash))
-        outcomes = await sink.seal(
-            sealing(x, draft("x", "x")), holding(y, draft("y", "y"), follow_ups=[later()])
-        )
-        first.roll_back()
-    assert [one.state for one in outcomes if isinstance(one, Sealed)] == ["sealed", "held"]

@@ -25,12 +25,11 @@ from tests.engine.stories import (
     Sink,
     arrival,
     draft,
-    parking,
     returning,
     sealing,
     short,
-    telling,
 )
+from tests.engine.waiting_stories import parking, telling
 
 if TYPE_CHECKING:
     from tests.conftest import Travel

@@ -15,8 +15,9 @@ import pytest
 from app.domain.model import LeaseLost, NoSuchTurn, Parked, ParksExhausted, Woken
 from app.engine.database import session_settings
 from tests.database import options_for
-from tests.engine.stories import QUEUE, TURN_POLICY, Sink, draft, only, parking, returning, sealing
+from tests.engine.stories import QUEUE, TURN_POLICY, Sink, draft, only, returning, sealing
 from tests.engine.suspense import OneSession
+from tests.engine.waiting_stories import parking
 
 if TYPE_CHECKING:
     from app.engine.database import Pool

@@ -8,7 +8,8 @@ from app.engine.chores import find_chores
 from tests.database import Clock, Server
 from tests.engine.history import load_past
 from tests.engine.plans import Runs, explained
-from tests.engine.stories import QUEUE, Sink, arrival, parking, telling
+from tests.engine.stories import QUEUE, Sink, arrival
+from tests.engine.waiting_stories import parking, telling
 
 if TYPE_CHECKING:
     from tests.database import Admin

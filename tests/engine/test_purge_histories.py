@@ -19,12 +19,11 @@ from tests.engine.stories import (
     Sink,
     arrival,
     draft,
-    parking,
     returning,
     sealing,
     short,
-    telling,
 )
+from tests.engine.waiting_stories import parking, telling
 from tests.engine.walks import DAY, expire_all, purge_turns
 
 if TYPE_CHECKING:

@@ -19,13 +19,12 @@ from tests.engine.stories import (
     Sink,
     arrival,
     draft,
-    parking,
     returning,
     sealing,
     short,
-    telling,
 )
 from tests.engine.suspense import OneSession
+from tests.engine.waiting_stories import parking, telling
 
 if TYPE_CHECKING:
     from app.engine.database import Pool

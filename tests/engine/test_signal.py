@@ -17,7 +17,8 @@ from app.domain.model import (
     Woken,
 )
 from app.engine import signal as signals
-from tests.engine.stories import DELIVERED, Sink, draft, only, telling
+from tests.engine.stories import DELIVERED, Sink, draft, only
+from tests.engine.waiting_stories import telling
 
 if TYPE_CHECKING:
     from tests.conftest import Travel
@@ -92,6 +93,25 @@ async def test_the_first_wins_for_good(sink: Sink) -> None:
             await sink.seal_one(held)
 
 
+@pytest.mark.parametrize("first", [True, False])
+async def test_the_same_words_are_the_same_whoever_says_them(sink: Sink, first: bool) -> None:
+    held = await sink.parked("a")
+    await sink.signal(telling(held.turn, may_decide=first))
+    again = telling(held.turn, may_decide=not first)
+    assert await sink.signal(again) == [Signalled("queued", duplicate=True)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_words_that_may_answer_a_question_are_others_without_the_right_to(
+    sink: Sink, first: bool
+) -> None:
+    held = await sink.hold("a")
+    await sink.signal(telling(held.turn, payload_hash=HASH, may_decide=first))
+    again = telling(held.turn, payload_hash=HASH, may_decide=not first)
+    # Who has decided must not be told that it is done by what a park would drop.
+    assert isinstance(only(await sink.signal(again)), AlreadySignalled)
+
+
 async def test_a_rerun_that_parks_again_finds_what_was_said(sink: Sink, travel: "Travel") -> None:
     held = await sink.parked("a")
     await sink.signal_one(held.turn)
@@ -118,7 +138,7 @@ async def test_a_person_is_needed_where_one_was_asked_and_knows_what_about(
     assert await sink.signal(telling(held.turn, payload_hash=HASH)) == [PersonNeeded()]
     for wrong in (OTHER, None):
         asked = telling(held.turn, payload_hash=wrong, may_decide=True)
-        assert await sink.signal(asked) == [AskedOtherwise(HASH)]
+        assert await sink.signal(asked) == [AskedOtherwise(HASH, "parked")]
     assert await sink.state(held.turn) == "parked"
     assert await admin.fetchval("select count(*) from sink.signal") == 0
     decided = telling(held.turn, payload_hash=HASH, may_decide=True, sent_by="ada")

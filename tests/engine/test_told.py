@@ -177,6 +177,28 @@ async def test_a_set_that_was_changed_behind_the_back_pages_a_human(
     assert await sink.escalate(routes=ROUTES) == {(QUEUE, "escalation", "told"): 1}
     _, told = await escalations(admin, turn)
     assert (await body_of(admin, told))["reason"] == "integrity"
+    # However often it is tried again: once for each set that waits.
+    await _decide(sink, turn, "approve")
+    assert await sink.escalate(routes=ROUTES) == {}
+
+
+async def test_the_next_set_that_was_changed_pages_a_human_again(
+    sink: Sink, admin: "Admin"
+) -> None:
+    turn = (await _held(sink)).turn
+    for told in range(2):
+        await admin.execute(
+            'update sink.outbox_payload set headers = \'{"a": "b"}\' '
+            "where message in (select id from sink.outbox where state = 'held')"
+        )
+        await _decide(sink, turn, "approve")
+        await sink.escalate(routes=ROUTES)
+        reasons = [(await body_of(admin, one))["reason"] for one in await escalations(admin, turn)]
+        assert reasons.count("integrity") == told + 1
+        await admin.execute("update sink.outbox_payload set headers = '{}'")
+        await _decide(sink, turn, "revise")
+        request = sealing(await sink.claim_one(), draft("the secret words"))
+        await sink.seal(replace(request, hold=PLAN))
 
 
 async def test_two_reasons_at_once_are_told_apart(sink: Sink, admin: "Admin") -> None:

@@ -4,13 +4,23 @@ import json
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from tests.engine.stories import QUEUE, Sink
+
 if TYPE_CHECKING:
     from tests.database import Admin
 
+TOLD = {(QUEUE, "escalation", "told"): 1}
 BODY = """
     select p.body from sink.outbox as o inner join sink.outbox_payload as p on p.message = o.id
     where o.turn = $1
 """
+
+
+async def failed(sink: Sink, key: str = "a", conversation: str | None = None) -> UUID:
+    """A turn that its agent gave up for good, of which somebody is to be told."""
+    held = await sink.hold(key, conversation)
+    await sink.hand_back(held, final=True, reason="impossible")
+    return held.turn
 
 
 async def notices(admin: "Admin") -> list[Any]:

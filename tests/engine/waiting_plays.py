@@ -7,7 +7,8 @@ from uuid import UUID
 
 from app.domain.model import Claimed, HoldPlan, Taken
 from tests.engine.held_stories import PLAN, decide, deciding, expire, holding, later
-from tests.engine.stories import Sink, draft, parking, telling
+from tests.engine.stories import Sink, draft
+from tests.engine.waiting_stories import parking, telling
 
 Moved = tuple[str, str | None, str]
 # One verb with its parameters; what it returns are moves that leave no event.

@@ -15,7 +15,8 @@ from tests.engine.held_stories import (
     seal_held,
 )
 from tests.engine.situations import Placed, Situation, Stage
-from tests.engine.stories import draft, telling
+from tests.engine.stories import draft
+from tests.engine.waiting_stories import telling
 
 _SET = (draft("1", "c"), draft("2", "c"), draft("3"))
 

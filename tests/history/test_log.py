@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.held_stories import decide, deciding, later, seal_held
-from tests.engine.stories import draft, telling
+from tests.engine.stories import draft
+from tests.engine.waiting_stories import telling
 from tests.history.examples import Run, change, find, good_run
 from tests.history.log import Log, Posted, encode, from_lines, read_folder, to_line
 from tests.history.rows import FILE, Rows, read_database, read_rows, write_rows

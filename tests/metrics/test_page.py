@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import Counter, Histogram, Info, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-from app.telemetry import Metrics, build_metrics
+from app.telemetry.metrics import Metrics, build_metrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "metrics.md"

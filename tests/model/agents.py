@@ -20,6 +20,7 @@ from app.domain.model import (
 from tests.engine.held_stories import holding
 from tests.engine.stories import Sink, arrival, draft, only, wish
 from tests.model import turn_rules as rules
+from tests.model.hold_rules import as_kept
 from tests.model.policies import JOINING
 from tests.model.stage import Crash
 from tests.model.story import (
@@ -37,7 +38,6 @@ from tests.model.story import (
     some_due,
     some_lapsed,
 )
-from tests.model.waiting_rules import as_kept
 
 
 class Agents(Story):

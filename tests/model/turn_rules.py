@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.domain.model import DraftMessage, HoldPlan
 from app.domain.retry import turn_after_failure
-from tests.model import waiting_rules
+from tests.model import hold_rules
 from tests.model.policies import (
     INBOUND_MAX,
     LEASE_SECONDS,
@@ -225,12 +225,12 @@ def seal(
     it.requests[attempt], it.seal, it.live = request, it.seal + 1, True
     it.seals[attempt] = it.seal
     for id_, draft in drafts:
-        waiting_rules.add_message(world, it, id_, draft, strict=strict)
+        hold_rules.add_message(world, it, id_, draft, strict=strict)
     for one in follow_ups:
         world.later.setdefault(turn, []).append(replace(one, seal=it.seal))
     if plan is not None and (drafts or follow_ups):
-        waiting_rules.hold(world, it, plan, strict=strict)
+        hold_rules.hold(world, it, plan, strict=strict)
     else:
         leave(world, it, "sealed" if drafts else "replied", "sealed")
-        waiting_rules.let_go(world, it)
+        hold_rules.let_go(world, it)
     return "sealed"

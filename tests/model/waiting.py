@@ -23,8 +23,9 @@ from app.domain.model import (
     TurnEnded,
 )
 from tests.engine.held_stories import decide, deciding, expire
-from tests.engine.stories import Sink, draft, only, parking, telling
-from tests.model import waiting_rules as rules
+from tests.engine.stories import Sink, draft, only
+from tests.engine.waiting_stories import parking, telling
+from tests.model import hold_rules, waiting_rules
 from tests.model.agents import Agents
 from tests.model.people import People
 from tests.model.stage import Crash
@@ -87,7 +88,7 @@ class Waiting(Agents, People):
     @rule(nth=NTH, page=NTH, decision=DECISION, edited=st.none() | st.none() | DRAFTS, crash=CRASH)
     def decide(self, nth: int, page: int, decision: Any, edited: Any, crash: Crash) -> None:
         """Somebody decides from some page: mostly about what waits, and mostly from its page."""
-        waiting = sorted(t.id for t in self.turns() if t.state in rules.WAITS)
+        waiting = sorted(t.id for t in self.turns() if t.state in hold_rules.WAITS)
         among = waiting if waiting and nth % 3 else sorted(self.world.holds)
         among = among if nth else sorted(self.world.turns)
         turn = among[nth % len(among)]
@@ -109,7 +110,7 @@ class Waiting(Agents, People):
         if drafts is not None:
             minted = [(self.stage.ids.ahead(n), one) for n, one in enumerate(drafts, 1)]
         said, answer = self.play(
-            lambda world: rules.decide(
+            lambda world: hold_rules.decide(
                 world, turn, shown, decision, request=wanted.request_hash, edited=minted
             ),
             lambda sink: decide(sink, wanted),
@@ -140,7 +141,7 @@ class Waiting(Agents, People):
         sends = any(
             one.on_deadline == "send" for holds in self.world.holds.values() for one in holds
         )
-        self.play(rules.expire, expire, crash="" if sends else crash)
+        self.play(hold_rules.expire, expire, crash="" if sends else crash)
 
     @precondition(lambda self: self.held)
     @rule(
@@ -153,7 +154,7 @@ class Waiting(Agents, People):
     def park(self, nth: int, name: str, seconds: float, asks: str | None, crash: Crash) -> None:
         held = self.nth_held(nth)
         said, answer = self.play(
-            lambda world: rules.park(
+            lambda world: waiting_rules.park(
                 world, held.turn, held.attempt, name=name, seconds=seconds, asks=asks
             ),
             lambda sink: sink.park(parking(held, name, seconds=seconds, payload_hash=asks)),
@@ -190,7 +191,7 @@ class Waiting(Agents, People):
     def tell_turn(self, turn: UUID, one: Signal, crash: Crash) -> None:
         """Tell a turn something."""
         said, answer = self.play(
-            lambda world: rules.signal(world, turn, one),
+            lambda world: waiting_rules.signal(world, turn, one),
             lambda sink: sink.signal(one),
             crash=crash,
         )
@@ -206,13 +207,13 @@ class Waiting(Agents, People):
     @precondition(lambda self: self.some("parked"))
     @rule(crash=CRASH)
     def wake_parked(self, crash: Crash) -> None:
-        self.play(rules.wake_parked, Sink.wake_parked, crash=crash)
+        self.play(waiting_rules.wake_parked, Sink.wake_parked, crash=crash)
 
     def approve(self, turn: UUID) -> None:
         """A person lets go what waits, from the right page."""
         wanted = deciding(turn, self.world.holds[turn][-1].hash)
         self.play(
-            lambda world: rules.decide(
+            lambda world: hold_rules.decide(
                 world, turn, wanted.payload_hash, "approve", request=wanted.request_hash
             ),
             lambda sink: decide(sink, wanted),

@@ -86,7 +86,8 @@ class People(Notes):
 
     async def hold(self, key: str, lane: str | None = None) -> Claimed:
         """Accept a turn and claim it."""
-        await self.post(key, lane)
+        accepted = await self.post(key, lane)
+        assert accepted is not None, "the accept was answered 503"
         return await self.claim_one()
 
     async def renew(self, held: Claimed, *, sink: Sink | None = None) -> None:

@@ -17,7 +17,8 @@ from app.domain.model import (
 from app.domain.notice import NoticeRoute
 from app.domain.seal import spell
 from tests.engine.held_stories import PLAN, decide, deciding, expire, holding
-from tests.engine.stories import CRM, QUEUE, Sink, draft, only, parking, telling
+from tests.engine.stories import CRM, QUEUE, Sink, draft, only
+from tests.engine.waiting_stories import parking, telling
 from tests.history.log import Promise, Told, encode, now
 from tests.plants.notes import Failed, message_id, turn_id
 from tests.plants.people import People

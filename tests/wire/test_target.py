@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.wire.target import InvalidTarget, Target, parse_target
+from app.wire.target import InvalidTarget, Target, parse_target, target_within
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,22 @@ def test_whatever_is_taken_is_plain_and_is_taken_again_as_the_same(url: str) -> 
     rebuilt = f"{target.scheme}://{host}:{target.port}{target.path_and_query}"
     if len(rebuilt) <= 2048:
         assert parse_target(rebuilt) == target
+
+
+@pytest.mark.parametrize(
+    ("url", "api_url", "leads_there"),
+    [
+        ("https://Hooks.Chat.example/a", "https://chat.example", True),
+        ("http://hooks.chat.example/a", "https://chat.example", False),
+        ("http://hooks.chat.example/a", "http://127.0.0.1:8080", True),
+        ("https://hooks.chat.example.evil.example/a", "https://chat.example", False),
+        ("https://evil.example/hooks.chat.example", "https://chat.example", False),
+        ("https://hooks.chat.example@evil.example/", "https://chat.example", False),
+        ("ftp://hooks.chat.example/", "http://127.0.0.1:8080", False),
+    ],
+)
+def test_a_url_that_came_from_outside_leads_to_a_known_host_or_nowhere(
+    url: str, api_url: str, *, leads_there: bool
+) -> None:
+    found = target_within(url, ["HOOKS.chat.example"], api_url=api_url)
+    assert (found is not None) == leads_there

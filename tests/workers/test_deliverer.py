@@ -10,7 +10,7 @@ from aiohttp import web
 
 from app.core import Core
 from app.engine.wake import OUTBOX, turn_topic
-from app.telemetry import JsonLines, PlainLines
+from app.telemetry.logs import JsonLines, PlainLines
 from app.workers.deliverer import Deliverer
 from tests.database import Clock, close_database, open_database
 from tests.engine.stories import Sink, draft

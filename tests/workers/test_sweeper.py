@@ -111,3 +111,32 @@ async def test_a_turn_that_somebody_holds_keeps_no_chore_and_no_pass_from_ending
         assert {record.levelname for record in caplog.records} <= {"INFO", "WARNING"}
         await Sweeper(core).tick()
     assert await sink.state(held.turn) == await sink.state(waits.turn) == "queued"
+
+
+@pytest.mark.parametrize("chore", ["turns", "wakes"])
+async def test_those_that_always_fail_keep_no_other_waiting_for_good(
+    sink: Sink, opening: OpenCore, clock: Clock, chore: str
+) -> None:
+    held = [await sink.hold(f"{n}") for n in range(6)]
+    if chore == "wakes":
+        for one in held:
+            await sink.park_one(one, seconds=5.0)
+    spoiled = [one.turn for one in held[:4]]
+    listed = ", ".join(f"'{turn}'" for turn in spoiled)
+    await clock.admin.execute(
+        f"create function sink.refuse() returns trigger language plpgsql as $$ begin"
+        f" if new.id in ({listed}) then raise exception 'spoiled'; end if; return new; end $$;"
+        f" create trigger refuse before update on sink.turn for each row execute function sink.refuse()"
+    )
+    await clock.travel(120)
+    try:
+        async with opening({}, sweep={"batch_max": 2}) as core:
+            sweeper = Sweeper(core)
+            for _ in range(3):
+                await sweeper.tick()
+        assert {await sink.state(one.turn) for one in held[4:]} == {"queued"}
+    finally:
+        await clock.admin.execute("drop trigger refuse on sink.turn; drop function sink.refuse()")
+    async with opening({}) as core:
+        await Sweeper(core).tick()
+    assert {await sink.state(turn) for turn in spoiled} == {"queued"}

@@ -88,6 +88,12 @@ def load(kind: str) -> Sample:
     return sample
 
 
+def kinds_where(applies: Callable[[Sample], bool]) -> list[str]:
+    """The kinds to whose samples it applies; one without a sample is told of by its own test."""
+    there = [kind for kind in sorted(CHANNELS) if (SAMPLES / f"{kind}.py").exists()]
+    return [kind for kind in there if applies(load(kind))]
+
+
 def configured(kind: str, sample: Sample, *, port: int) -> tuple[AnyChannel, Any]:
     """The channel, and its configuration with the stand-in in it."""
     text = json.dumps(dict(sample.config)).replace("{port}", str(port))

@@ -37,6 +37,31 @@ def keys(one: dict[str, object]) -> tuple[str, str]:
     return ID, f"sha256:{hashlib.sha256(rest).hexdigest()}"
 
 
+def sent(
+    name: str,
+    one: dict[str, object],
+    issue: str,
+    text: str,
+    *,
+    indent: int | None = None,
+    raw: bool = False,
+    sender: str = "U1",
+    is_echo: bool = False,
+) -> Sample:
+    """A request with the id of its delivery, and what is to be read of it; with its bytes if they are `raw`."""
+    body = json.dumps(one, indent=indent).encode()
+    expected = Expected(
+        keys=keys(one),
+        event=f"{one['type']}.{one['action']}",
+        conversation=(issue,),
+        text=text,
+        sender=sender,
+        body=body if raw else None,
+        is_echo=is_echo,
+    )
+    return Sample(name=name, body=body, headers=HEADERS, items=(expected,))
+
+
 ISSUE = told("Issue", "create", data={"id": "I1", "title": "Waffles", "description": "Any?"})
 COMMENT = told("Comment", "create", data={"id": "C1", "body": "a waffle maker?", "issueId": "I1"})
 OWN = told("Comment", "create", actor="APP", data={"id": "C2", "body": "We have.", "issueId": "I1"})
@@ -56,64 +81,10 @@ CASES = (
         now=NOW,
         options={"own_actors": ["APP"]},
         samples=(
-            Sample(
-                name="a-comment",
-                body=json.dumps(COMMENT, indent=1).encode(),
-                headers=HEADERS,
-                items=(
-                    Expected(
-                        keys=keys(COMMENT),
-                        event="Comment.create",
-                        conversation=("I1",),
-                        text="a waffle maker?",
-                        sender="U1",
-                        body=json.dumps(COMMENT, indent=1).encode(),
-                    ),
-                ),
-            ),
-            Sample(
-                name="an-issue",
-                body=json.dumps(ISSUE).encode(),
-                headers=HEADERS,
-                items=(
-                    Expected(
-                        keys=keys(ISSUE),
-                        event="Issue.create",
-                        conversation=("I1",),
-                        text="Any?",
-                        sender="U1",
-                    ),
-                ),
-            ),
-            Sample(
-                name="an-agent-is-asked",
-                body=json.dumps(SESSION).encode(),
-                headers=HEADERS,
-                items=(
-                    Expected(
-                        keys=keys(SESSION),
-                        event="AgentSessionEvent.prompted",
-                        conversation=("S1",),
-                        text="and a red one?",
-                        sender="U1",
-                    ),
-                ),
-            ),
-            Sample(
-                name="our-own-comment",
-                body=json.dumps(OWN).encode(),
-                headers=HEADERS,
-                items=(
-                    Expected(
-                        keys=keys(OWN),
-                        event="Comment.create",
-                        conversation=("I1",),
-                        text="We have.",
-                        sender="APP",
-                        is_echo=True,
-                    ),
-                ),
-            ),
+            sent("a-comment", COMMENT, "I1", "a waffle maker?", indent=1, raw=True),
+            sent("an-issue", ISSUE, "I1", "Any?"),
+            sent("an-agent-is-asked", SESSION, "S1", "and a red one?"),
+            sent("our-own-comment", OWN, "I1", "We have.", sender="APP", is_echo=True),
             Sample(
                 name="without-the-id-of-a-delivery",
                 body=json.dumps(PROJECT).encode(),

@@ -1,24 +1,15 @@
 """WhatsApp Cloud API: batches of messages and statuses, echoes, hidden numbers, groups, and the handshake."""
 
 import hashlib
-import hmac
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
 
-from app.domain.webhook import Reply, Request, Secrets
-from tests.providers.cases import URL, Case, Expected, Sample, Vector, with_headers
+from app.domain.webhook import Reply, Secrets
+from tests.providers.cases import URL, Case, Expected, Sample
+from tests.providers.meta import NOW, VECTOR, sign
 
-NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 TIME = "1796040000"
 ANN = "15550100"
-
-
-def sign(request: Request, secrets: Secrets, now: datetime) -> Request:
-    del now
-    if request.method == "GET":
-        return request
-    digest = hmac.new(secrets.active[0], request.body, hashlib.sha256).hexdigest()
-    return with_headers(request, x_hub_signature_256=f"sha256={digest}")
 
 
 def change(field: str, **value: object) -> dict[str, object]:
@@ -214,23 +205,6 @@ CASES = (
                 reply=Reply(200, b"1158201444", "text/plain; charset=utf-8"),
             ),
         ),
-        vectors=(
-            Vector(
-                name="computed",
-                source="no published one: computed from the documented scheme",
-                request=Request(
-                    method="POST",
-                    public_url=URL,
-                    headers={
-                        "x-hub-signature-256": "sha256="
-                        "84cc33df716ed0b0598f07437c94069ace3730358778a592bd6bbd1423d111f3"
-                    },
-                    body=b'{"hello":"world"}',
-                ),
-                secrets=Secrets((b"test-secret",)),
-                now=NOW,
-                options={"verify_tokens": ["env:WHATSAPP_VERIFY_TOKEN"]},
-            ),
-        ),
+        vectors=(replace(VECTOR, options={"verify_tokens": ["env:WHATSAPP_VERIFY_TOKEN"]}),),
     ),
 )

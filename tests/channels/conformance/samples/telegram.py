@@ -54,6 +54,16 @@ SAMPLE = Sample(
         Case("a gateway", answer(502, b"<html>"), Unknown("http_502")),
         Case("an empty 200", answer(200), Unknown("answer_unreadable")),
         Case(
+            "blocked, in a 200",
+            answer(200, {"ok": False, "error_code": 403, "description": "Forbidden"}),
+            Rejected("forbidden"),
+        ),
+        Case(
+            "too fast, in a 200",
+            answer(200, {"ok": False, "error_code": 429, "parameters": {"retry_after": 7}}),
+            RetryLater("too_many_requests", 7.0, counted=False, alone=True),
+        ),
+        Case(
             "a group that moved on",
             failed(400, "", migrate_to_chat_id=-100),
             Rejected("bad_request"),
