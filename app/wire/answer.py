@@ -15,6 +15,8 @@ ANSWER_HEAD_BYTES_MAX: Final = 65_536
 ANSWER_LINE_BYTES_MAX: Final = 8190
 ANSWER_HEADERS_MAX: Final = 128
 
+# Beside the fields of a header block are what separates them, and what was said before it.
+_RAW_BYTES_MAX: Final = 2 * ANSWER_HEAD_BYTES_MAX
 _FINAL_STATUS_MIN: Final = 200
 _INFORMATIONAL_MIN: Final = 100
 _SWITCHING: Final = 101
@@ -37,6 +39,7 @@ class AnswerReader:
         "_excerpt",
         "_excerpt_bytes_max",
         "_fields",
+        "_head_bytes",
         "_headers",
         "_is_whole",
         "_left",
@@ -61,10 +64,10 @@ class AnswerReader:
         """Expect an answer, of whose body so many bytes are wanted."""
         self.can_go_on = False
         self._excerpt_bytes_max = excerpt_bytes_max
-        self._left = ANSWER_HEAD_BYTES_MAX
+        self._left = _RAW_BYTES_MAX
         self._status: int | None = None
         self._headers: dict[str, tuple[str, ...]] = {}
-        self._fields = 0
+        self._fields = self._head_bytes = 0
         self._excerpt = bytearray()
         self._until_close = False
         self._is_whole = False
@@ -100,10 +103,12 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of a header block, or of a trailer, which only counts."""
+        size = len(name) + len(value)
         self._fields += 1
-        if self._fields > ANSWER_HEADERS_MAX or len(name) + len(value) > ANSWER_LINE_BYTES_MAX:
+        self._head_bytes += size
+        if self._fields > ANSWER_HEADERS_MAX or self._head_bytes > ANSWER_HEAD_BYTES_MAX:
             raise _Refuse
-        if b"\0" in value:
+        if size > ANSWER_LINE_BYTES_MAX or b"\0" in value:
             raise _Refuse
         if self._status is None:
             known = name.decode("latin-1").lower()
@@ -119,7 +124,7 @@ class AnswerReader:
                 raise _Refuse
             return
         self._status = status
-        self._left = ANSWER_HEAD_BYTES_MAX + _BYTES_FOR_ONE * self._excerpt_bytes_max
+        self._left = _RAW_BYTES_MAX + _BYTES_FOR_ONE * self._excerpt_bytes_max
         coded = self._headers.get("transfer-encoding")
         if coded is not None:
             self._until_close = coded[-1].rpartition(",")[2].strip().lower() != "chunked"
