@@ -1,15 +1,18 @@
 """Servers that end with their test, and clients that may reach them or not."""
 
+import asyncio
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
+from tests.wire.loops import Run
 from tests.wire.servers import LOOPBACK, Behaviour, Serve, Server, listening
 
 
@@ -66,3 +69,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         capture_output=True,
     )
     return cert, key
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    with asyncio.Runner(loop_factory=request.param) as runner:
+        yield runner.run
