@@ -67,7 +67,8 @@ class Connection(asyncio.Protocol):
 
         The loop may not yet have noticed that the other side wrote or closed; the socket knows.
         """
-        if self._is_over or now - self.idle_since > IDLE_SECONDS_MAX:
+        is_old = now - self.idle_since > IDLE_SECONDS_MAX
+        if is_old or self._is_over or self._transport.is_closing():
             return False
         if self._poll is None:
             self._poll = select.poll()

@@ -111,7 +111,7 @@ class ConnectionPool:
             socket.close()
             if isinstance(error, ssl.SSLError):
                 raise Refused("tls_failed") from None
-            if isinstance(error, OSError | ValueError):
+            if isinstance(error, OSError | RuntimeError | ValueError):
                 raise Refused("connection_failed") from None
             raise
         if self._closed.is_set():

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
+from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
+from app.wire.dialing import dial
 from app.wire.exchange import Answered, NotSent
+from app.wire.resolution import Address, Refused, VettedResolver
 from tests.wire.loops import Run
 from tests.wire.names import Names
 from tests.wire.servers import LOOPBACK, OK, answering, listening, post
@@ -78,5 +83,25 @@ def test_all_addresses_that_refuse_are_one_refusal(run: Run) -> None:
         async with GuardedClient(LOOPBACK, resolver=names) as client:
             exchange = await post(client, port, host="crm.example")
         assert exchange == NotSent("connection_refused")
+
+    run(main())
+
+
+class Unvetted(VettedResolver):
+    """One that forgets to judge."""
+
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        return [*await self._resolver(host, port=port)]
+
+
+def test_each_address_is_judged_again_for_its_socket(run: Run) -> None:
+    async def main() -> None:
+        names = Names(["127.0.0.1"])
+        async with listening(answering(OK), host="127.0.0.1", tls=None) as server:
+            with pytest.raises(Refused, match="address_denied"):
+                await dial("x", server.port, resolver=Unvetted(names, policy=AddressPolicy()))
+            (await dial("x", server.port, resolver=Unvetted(names, policy=LOOPBACK))).close()
+            await asyncio.sleep(0.02)
+            assert server.connections == 1
 
     run(main())

@@ -10,6 +10,31 @@ from tests.wire.loops import Ask, Run, after_request, against
 from tests.wire.servers import LOOPBACK, OK, Server, Talk, answering, listening, post
 
 
+@pytest.mark.parametrize("more", [OK.replace(b"200", b"299"), b""])
+def test_what_the_loop_has_not_yet_noticed_spoils_a_connection_too(run: Run, more: bytes) -> None:
+    sent = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(OK)
+        await asyncio.sleep(0.02)
+        if more:
+            writer.write(more)
+        else:
+            writer.write_eof()
+        # Whoever waits for this runs before the loop looks at what has come.
+        sent.set()
+
+    async def told(server: Server, ask: Ask) -> None:
+        for count in (1, 2, 3):
+            exchange = await ask()
+            assert isinstance(exchange, Answered)
+            assert (exchange.status, server.connections) == (200, count)
+            await sent.wait()
+            sent.clear()
+
+    against(run, after_request(answer), told)
+
+
 def test_idle_connections_are_closed_in_time_and_never_used_after_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
