@@ -1,34 +1,37 @@
 -- name: lock_for_messages
 -- Lock the turns of these messages, then the delivery lanes in which something may follow from them, each in order:
 -- their own, and of a strict set those of all that stand behind them. Comes before any lock on a message.
-with family as (
+with family as materialized (
     select turn, seal, position, strict, queue, conversation, destination from sink.outbox where id = any(:messages)
 ),
 
-lane as (
+turns as materialized (
+    select t.id from sink.turn as t
+    where t.id = any(array(select turn from family))
+    order by t.id
+    for no key update
+),
+
+lane as materialized (
     select queue, conversation, destination from family where conversation is not null
     union
     select o.queue, o.conversation, o.destination
     from family as f
     inner join sink.outbox as o on o.turn = f.turn and o.seal = f.seal and o.position > f.position
     where f.strict and o.conversation is not null
-),
-
-turns as materialized (
-    select t.id from sink.turn as t
-    where t.id in (select turn from family)
-    order by t.id
-    for no key update
+    order by queue, conversation, destination
 )
 
-select l.queue
-from sink.delivery_lane as l
-where
-    -- Counting the turns is what locks them first.
-    (select count(*) from turns) >= 0
-    and (l.queue, l.conversation, l.destination) in (select queue, conversation, destination from lane)
-order by l.queue, l.conversation, l.destination
-for no key update;
+-- One after the other, each through the index: a lane at a time is locked, in their order.
+select held.queue
+from lane
+cross join lateral (
+    select l.queue from sink.delivery_lane as l
+    where l.queue = lane.queue and l.conversation = lane.conversation and l.destination = lane.destination
+    for no key update
+) as held
+-- Counting the turns is what locks them first.
+where (select count(*) from turns) >= 0;
 
 -- name: leave_lanes
 -- Dead and unknown messages stop the later ones of their set in their lane, of a strict set all later ones, and no
@@ -57,10 +60,9 @@ with follower as (
     where f.blocked_by = any(:gone)
 ),
 
-next as (
+next as materialized (
     select
         f.id,
-        f.blocked_by,
         coalesce(
             (
                 select o.id from sink.outbox as o
