@@ -86,21 +86,12 @@ moved_on as (
 tally as (
     select
         t.id as turn,
+        t.seal,
         t.state as from_state,
         bool_and(o.state = 'delivered' or o.id in (select s.id from settled as s)) as all_delivered,
-        bool_or(
-            (o.state = 'sending' and o.id not in (select s.id from settled as s))
-            or (o.state = 'pending' and not exists (
-                select from sink.outbox as p
-                where
-                    p.turn = o.turn and p.seal = o.seal and p.position < o.position
-                    and (
-                        o.strict
-                        or (p.destination = o.destination and p.conversation is not distinct from o.conversation)
-                    )
-                    and p.state in ('dead', 'unknown')
-            ))
-        ) as moves
+        bool_or(o.state = 'sending' and o.id not in (select s.id from settled as s)) as any_sending,
+        bool_or(o.state = 'pending') as any_pending,
+        bool_or(o.state in ('dead', 'unknown')) as any_stuck
     from sink.turn as t
     inner join sink.outbox as o on o.turn = t.id and o.seal = t.seal
     where t.id = any(array(select turn from settled)) and t.state in ('sealed', 'undelivered')
@@ -111,7 +102,32 @@ decided as (
     select
         turn,
         from_state,
-        case when all_delivered then 'replied' when moves then 'sealed' else 'undelivered' end as to_state
+        case
+            when all_delivered then 'replied'
+            when any_sending or (any_pending and not any_stuck) then 'sealed'
+            when any_pending and exists (
+                select from sink.outbox as o
+                where
+                    o.turn = tally.turn and o.seal = tally.seal and o.state = 'pending'
+                    and not exists (
+                        -- Through its set, and not through everything that is dead or unknown.
+                        select from (
+                            select p.state, p.destination, p.conversation from sink.outbox as p
+                            where p.turn = o.turn and p.seal = o.seal and p.position < o.position offset 0 -- noqa: AM09
+                        ) as before
+                        where
+                            before.state in ('dead', 'unknown')
+                            and (
+                                o.strict
+                                or (
+                                    before.destination = o.destination
+                                    and before.conversation is not distinct from o.conversation
+                                )
+                            )
+                    )
+            ) then 'sealed'
+            else 'undelivered'
+        end as to_state
     from tally
 ),
 
@@ -160,8 +176,10 @@ from settled
 union all
 select null, null, moved.id, null, moved.queue, moved.state,
     extract(epoch from sink.now() - moved.came_at)::double precision,
-    extract(epoch from sink.now() - a.ended_at)::double precision
+    extract(epoch from sink.now() - sealed.ended_at)::double precision
 from moved
-left join sink.attempt as a on a.turn = moved.id and a.number = moved.attempt
+left join lateral (
+    select a.ended_at from sink.attempt as a where a.turn = moved.id and a.number = moved.attempt offset 0 -- noqa: AM09
+) as sealed on true
 union all
 select null, null, null, name, null, null, null, null from counted;

@@ -13,23 +13,26 @@ with slot as (
 
 look as materialized (
     select
-        slot.*, d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at,
+        slot.*, first.due_at as first_due_at, d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at,
         d.sending < slot.concurrency_max
         and coalesce(d.tokens_at <= sink.now(), true)
         and coalesce(d.tokens + slot.rate_per_second * extract(epoch from sink.now() - d.tokens_at) >= 1, true)
         and (d.breaker = 'closed' or (d.breaker = 'open' and d.probe_at <= sink.now() and d.sending = 0)) as may_give
     from slot
+    cross join lateral (
+        select o.due_at
+        from sink.outbox as o
+        where
+            o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
+            and o.due_at <= sink.now() and o.due_at >= coalesce(slot.since, '-infinity')
+        order by o.due_at, o.id
+        limit 1
+    ) as first
     left join sink.destination as d on d.name = slot.destination
     where
         not exists (
             select from sink.pause as p
             where p.kind = 'all' or (p.kind = 'destination' and p.name = slot.destination)
-        )
-        and exists (
-            select from sink.outbox as o
-            where
-                o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
-                and o.due_at <= sink.now() and o.due_at >= coalesce(slot.since, '-infinity')
         )
 ),
 
@@ -51,7 +54,7 @@ seen as (
 -- who comes a moment late loses nothing.
 room as (
     select
-        look.destination, look.free, look.lease_seconds, look.hold_unknown, look.rate_per_second, look.since,
+        look.destination, look.free, look.lease_seconds, look.hold_unknown, look.rate_per_second, look.first_due_at,
         look.concurrency_max - seen.sending as idle,
         seen.name is not null as is_known,
         seen.sending, seen.breaker, seen.probe_at, seen.tokens_at,
@@ -80,21 +83,21 @@ allowed as materialized (
 
 -- As lists, which the planner takes for short ones: whatever the backlog, each is updated through its key.
 picked as materialized (
-    select allowed.destination, allowed.lease_seconds, allowed.hold_unknown, list.ids
+    select
+        array_agg(due.id) as ids,
+        array_agg(allowed.lease_seconds) as leases,
+        array_agg(allowed.hold_unknown) as hold_unknown
     from allowed
     cross join lateral (
-        select array_agg(due.id) as ids
-        from (
-            select o.id
-            from sink.outbox as o
-            where
-                o.destination = allowed.destination and o.state = 'pending' and o.blocked_by is null
-                and o.due_at <= sink.now() and o.due_at >= coalesce(allowed.since, '-infinity')
-            order by o.due_at, o.id
-            limit allowed.most
-            for update skip locked
-        ) as due
-    ) as list
+        select o.id
+        from sink.outbox as o
+        where
+            o.destination = allowed.destination and o.state = 'pending' and o.blocked_by is null
+            and o.due_at between allowed.first_due_at and sink.now()
+        order by o.due_at, o.id
+        limit allowed.most
+        for update skip locked
+    ) as due
 ),
 
 taken as (
@@ -107,9 +110,8 @@ taken as (
         attempt_id = gen_random_uuid(),
         hold_unknown = due.hold_unknown,
         lease_expires_at = sink.now() + make_interval(secs => due.lease_seconds)
-    from (
-        select unnest(picked.ids) as id, picked.lease_seconds, picked.hold_unknown from picked
-    ) as due
+    from picked
+    cross join lateral unnest(picked.ids, picked.leases, picked.hold_unknown) as due (id, lease_seconds, hold_unknown)
     where o.id = due.id
     returning
         o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation,
@@ -122,7 +124,16 @@ noted as (
 ),
 
 given as (
-    select destination, count(*)::int as given, min(due_since) as due_since, max(due_at) as latest from taken group by destination
+    select
+        t.destination,
+        count(*)::int as given,
+        max(t.due_at) as latest,
+        exists(
+            select from sink.standstill as s
+            where s.destination in (t.destination, '') and (s.ended_at is null or s.ended_at > min(t.due_since))
+        ) as has_stood
+    from taken as t
+    group by t.destination
 ),
 
 spent as (
@@ -149,10 +160,7 @@ select
     extract(epoch from allowed.probe_at - sink.now())::double precision as probe_in,
     extract(epoch from allowed.tokens_at - sink.now())::double precision as asked_in,
     ((1 - allowed.tokens + allowed.most) / allowed.rate_per_second)::double precision as token_in,
-    exists (
-        select from sink.standstill as s
-        where s.destination in (allowed.destination, '') and (s.ended_at is null or s.ended_at > given.due_since)
-    ) as has_stood,
+    given.has_stood,
     given.latest,
     o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation, o.destination,
     o.delay_seconds, o.expires_at,
