@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from app.domain.breaker import Sign
 from app.domain.ids import IdFactory
 from app.domain.model import (
     Accepted,
@@ -66,7 +67,7 @@ CONVERSATION = "c"
 KEY_SECONDS = 2_592_000.0
 ANSWER_BYTES_MAX = 8 << 20
 
-DELIVERED = Verdict("delivered", receipt="r-1", answer=Answer(200, "ok"))
+DELIVERED = Verdict("delivered", receipt="r-1", answer=Answer(200, "ok"), sign=Sign.WORKS)
 DEAD = Verdict("dead", reason="rejected")
 UNKNOWN = Verdict("unknown", reason="timeout", may_have_arrived=True)
 LATER = Verdict("pending", reason="busy", delay_seconds=5.0)

@@ -13,6 +13,7 @@ from app.engine.operation_batch import work_on
 from tests.engine.stories import (
     DEAD,
     DELIVERED,
+    LATER,
     QUEUE,
     TURN_POLICY,
     UNKNOWN,
@@ -193,9 +194,20 @@ async def test_take_is_one(one: Sink, counted: Counted, many: int) -> None:
 
 
 @MANY
-async def test_a_delivery_is_settled_in_five(one: Sink, counted: Counted, many: int) -> None:
+async def test_a_delivery_is_settled_in_two(one: Sink, counted: Counted, many: int) -> None:
     taken = await _taken(one, many)
     sent = await counted(lambda: one.settle(*((t, DELIVERED) for t in taken)))
+    assert sent == ["begin", "with", "with", "commit"]
+
+
+@MANY
+async def test_a_delivery_beside_what_failed_is_settled_in_five(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    taken = await _taken(one, many)
+    await one.sealed("fails", draft("fails"))
+    pairs = [(t, DELIVERED) for t in taken] + [(t, LATER) for t in await one.take()]
+    sent = await counted(lambda: one.settle(*pairs))
     assert sent == ["begin", *["with"] * 5, "commit"]
 
 
