@@ -66,6 +66,19 @@ class NewMessage:
     state: str = field(default="pending")
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A turn that leaves processing with its set. `deadline_seconds` is how long the set waits for a person."""
+
+    turn: UUID
+    token: UUID
+    state: str
+    request_hash: bytes
+    payload_hash: bytes
+    deadline_seconds: float | None
+    leaves_lane: bool
+
+
 def own_key(message: UUID) -> str:
     """A message's idempotency key is its own id, unless it replaces another: it needs none, and can never change."""
     return format_id(MESSAGE_PREFIX, message)
@@ -117,14 +130,26 @@ async def enter_lanes(
     return {(row["queue"], row["conversation"], row["destination"]): row["tail"] for row in rows}
 
 
-async def add_messages(connection: "Link", messages: Sequence[NewMessage], *, verb: str) -> None:
-    """Record the messages of sets; `verb` is what records them."""
+async def record_sets(
+    connection: "Link", moves: "Sequence[Move]", messages: Sequence[NewMessage], *, verb: str
+) -> dict[UUID, float]:
+    """Seal turns, free the lanes that they leave, and record the messages of sets; `verb` is what records them.
+
+    Returns how long each turn was held by who seals it, in seconds. Its caller holds the locks on all of them.
+    """
     drafts = [message.draft for message in messages]
     standing = [message.placed.standing for message in messages]
-    await SQL["add_messages"].run(
+    rows = await SQL["record_sets"].rows(
         connection,
+        turns=[move.turn for move in moves],
+        tokens=[move.token for move in moves],
+        request_hashes=[move.request_hash for move in moves],
+        payload_hashes=[move.payload_hash for move in moves],
+        turn_states=[move.state for move in moves],
+        deadlines=[move.deadline_seconds for move in moves],
+        leave_lane=[move.leaves_lane for move in moves],
         messages=[one.id for one in standing],
-        turns=[one.turn for one in standing],
+        message_turns=[one.turn for one in standing],
         seals=[message.seal for message in messages],
         positions=[message.position for message in messages],
         queues=[one.queue for one in standing],
@@ -137,7 +162,7 @@ async def add_messages(connection: "Link", messages: Sequence[NewMessage], *, ve
         delays=[draft.delay_seconds for draft in drafts],
         keys=[message.key for message in messages],
         recipients=[draft.recipient for draft in drafts],
-        headers=[json.dumps(dict(draft.headers)) for draft in drafts],
+        headers=[json.dumps(dict(draft.headers)) if draft.headers else "{}" for draft in drafts],
         content_types=[draft.content_type for draft in drafts],
         bodies=[draft.body for draft in drafts],
         hashes=[draft.hash for draft in drafts],
@@ -147,6 +172,7 @@ async def add_messages(connection: "Link", messages: Sequence[NewMessage], *, ve
         paces=[draft.pace_seconds for draft in drafts],
         verb=verb,
     )
+    return {row["turn"]: row["held_seconds"] for row in rows}
 
 
 async def let_messages_go(

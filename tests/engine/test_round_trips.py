@@ -179,11 +179,11 @@ async def test_a_final_failure_is_four(one: Sink, counted: Counted, many: int) -
 
 
 @MANY
-async def test_seal_is_five(one: Sink, counted: Counted, many: int) -> None:
+async def test_seal_is_two(one: Sink, counted: Counted, many: int) -> None:
     held = await _hold(one, many)
     sets = [sealing(h, draft("1", h.conversation), draft("2", h.conversation)) for h in held]
     sent = await counted(lambda: one.seal(*sets))
-    assert sent == ["begin", "select", "select", "with", "with", "with", "commit"]
+    assert sent == ["begin", "with", "with", "commit"]
 
 
 @MANY
