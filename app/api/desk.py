@@ -15,6 +15,7 @@ from app.core import Core
 from app.domain.errors import NotReady, SinksweepError
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim
+from app.engine.marks import Marks
 from app.engine.transaction import Busy
 from app.engine.wake import queue_topic
 
@@ -78,6 +79,7 @@ class ClaimDesk:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lines: dict[str, _Line] = {}
+        self._marks = Marks()
 
     def seat(self, request: ClaimRequest, *, wait_seconds: float) -> Seat:
         """A place for a request that has so long to wait."""
@@ -175,6 +177,7 @@ class ClaimDesk:
                 pool,
                 [seat.request for seat in seats],
                 still_wanted=lambda position: not seats[position].gone,
+                marks=self._marks,
             )
         except Exception as error:
             if isinstance(error, NotReady) and not isinstance(error, Busy):
