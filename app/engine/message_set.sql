@@ -83,7 +83,12 @@ promoted as (
 ),
 
 message as (
-    select * from unnest(
+    -- What is absent is as usual.
+    select
+        t.id, t.turn, t.seal, t.position, t.queue, t.conversation, t.destination, t.place, t.behind,
+        coalesce(t.is_strict, false) as is_strict, t.state, coalesce(t.delay_seconds, 0) as delay_seconds,
+        t.expires_at, coalesce(t.pace_seconds, 0) as pace_seconds
+    from unnest(
         :messages::uuid[], :message_turns::uuid[], :seals::int[], :positions::int[], :queues::text[],
         :conversations::text[], :destinations::text[], :places::bigint[], :behind::uuid[], :strict::boolean[],
         :states::text[], :delays::double precision[], :expiries::timestamptz[], :paces::double precision[]
@@ -126,7 +131,8 @@ said as (
         message, key, recipient, headers, content_type, body, hash, sealed_at, address, reply_of
     )
     -- Bodies go no way but this one.
-    select message, key, recipient, headers::jsonb, content_type, body, hash, sink.now(), address, reply_of
+    select
+        message, key, recipient, coalesce(headers, '{}')::jsonb, content_type, body, hash, sink.now(), address, reply_of
     from unnest(
         :messages::uuid[], :keys::text[], :recipients::text[], :headers::text[], :content_types::text[],
         :bodies::bytea[], :hashes::bytea[], :addresses::text[], :replies_of::uuid[]
