@@ -15,6 +15,7 @@ from app.core import Core
 from app.domain.errors import NotReady, SinksweepError
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim
+from app.engine.marks import Marks
 from app.engine.transaction import Busy
 from app.engine.wake import queue_topic
 
@@ -67,8 +68,8 @@ class _Line:
     served: bool = False
     # Set to have the queue looked at; there while the line is served.
     told: asyncio.Event | None = None
-    # How many are asked for at once: one while there is nothing, more as long as there is enough.
-    width: int = 1
+    # How many are asked for at once: all who fit, and one only to see whether there is still nothing.
+    width: int = SEATS_MAX
     empty: bool = False
 
 
@@ -78,6 +79,7 @@ class ClaimDesk:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lines: dict[str, _Line] = {}
+        self._marks = Marks()
 
     def seat(self, request: ClaimRequest, *, wait_seconds: float) -> Seat:
         """A place for a request that has so long to wait."""
@@ -143,7 +145,7 @@ class ClaimDesk:
             if claimed is not None:
                 seat.answer(claimed)
         if any(claimed is not None for claimed in answers):
-            line.width, line.empty = min(line.width * 2, SEATS_MAX), False
+            line.width, line.empty = SEATS_MAX, False
             return
         line.width = 1
         line.empty = not any(seat.answered for seat in asked)
@@ -175,6 +177,7 @@ class ClaimDesk:
                 pool,
                 [seat.request for seat in seats],
                 still_wanted=lambda position: not seats[position].gone,
+                marks=self._marks,
             )
         except Exception as error:
             if isinstance(error, NotReady) and not isinstance(error, Busy):
@@ -208,3 +211,5 @@ class ClaimDesk:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(poll, first))):
                 await told.wait()
+                # Whatever has come may be for many.
+                line.width = SEATS_MAX

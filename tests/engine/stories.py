@@ -55,6 +55,7 @@ from app.engine import (
 from app.engine import claim as claiming
 from app.engine import due as due_verb
 from app.engine import pause as pausing
+from app.engine.marks import Marks
 from app.engine.matching import Filter
 from tests.engine.waiting_stories import Waits
 
@@ -166,6 +167,7 @@ class Sink(Waits):
     delivery_policies: Mapping[str, DeliveryPolicy] = field(
         default_factory=lambda: {CRM: DELIVERY_POLICY}
     )
+    marks: Marks | None = None
 
     async def accept(self, *arrivals: Arrival, lock_wait_ms: int | None = None) -> list[Accepted]:
         return await accepting.accept(
@@ -187,7 +189,9 @@ class Sink(Waits):
         *requests: ClaimRequest,
         still_wanted: Callable[[int], bool] = lambda _position: True,
     ) -> list[list[Claimed]]:
-        answers = await claiming.claim(self.pool, requests, still_wanted=still_wanted)
+        answers = await claiming.claim(
+            self.pool, requests, still_wanted=still_wanted, marks=self.marks
+        )
         return [answer or [] for answer in answers]
 
     async def claim(self, turns_max: int = 1, **changes: Any) -> list[Claimed]:

@@ -154,9 +154,7 @@ def test_beside_a_crowd_no_statement_reads_more_than_it_needs(seen: Runs) -> Non
         if name not in COUNTED and any(run.buffers > BUFFERS_MAX for run in runs)
     }
     assert over == {}
-    assert {"claim_turns", "accept_inbound", "promote_turns", "find_held", "find_chores"} <= set(
-        seen
-    )
+    assert {"claim_turns", "accept_inbound", "record_sets", "find_held", "find_chores"} <= set(seen)
 
 
 def test_what_is_counted_for_people_is_counted_up_to_a_bound(seen: Runs) -> None:

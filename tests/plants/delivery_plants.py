@@ -112,9 +112,9 @@ PLANTS = {
         [
             Edit(
                 message_set,
-                "add_messages",
+                "record_sets",
                 {
-                    "o.place < item.place": "o.id < item.message",
+                    "o.place < message.place": "o.id < message.id",
                     "order by o.place desc": "order by o.id desc",
                 },
             )
