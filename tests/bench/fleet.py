@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from tests.bench.costs import WAL, cpu_us
-from tests.bench.crowds import storm as brew
 from tests.bench.engine import REPLIED
 from tests.bench.extent import Extent, Scenario
 from tests.bench.figures import Figures
 from tests.bench.past import load
 from tests.bench.stage import Json, Stage, memory_mb
+from tests.engine.crowds import storm as brew
 from tests.system.processes import Service
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from tests.bench.costs import BATCH, Costs, open_lifecycles
-from tests.bench.crowds import crowd_lanes
 from tests.bench.engine import lifecycles_per_second
 from tests.bench.extent import Extent, Scenario
 from tests.bench.figures import Figures
 from tests.bench.past import CONVERSATIONS, load_without_indexes
 from tests.bench.stage import Stage
+from tests.engine.crowds import crowd_lanes
 
 if TYPE_CHECKING:
     from tests.database import Admin
@@ -64,15 +64,15 @@ async def lanes(stage: Stage, extent: Extent, figures: Figures) -> None:
         async with stage.database() as url, _superuser(url) as admin:
             await crowd_lanes(admin, conversations=conversations, depth=depth)
             async with open_lifecycles(url) as lifecycles:
-                names = _among(conversations)
+                names = _among(conversations, "w")
                 costs = await lifecycles.run(seconds=extent.seconds, conversations=names)
             costs.tell(figures, where)
 
 
-def _among(conversations: int) -> Iterator[str]:
+def _among(conversations: int, prefix: str) -> Iterator[str]:
     chance = random.Random(0)
     while True:
-        yield f"p{chance.randrange(conversations)}"
+        yield f"{prefix}{chance.randrange(conversations)}"
 
 
 async def snapshot(stage: Stage, extent: Extent, figures: Figures) -> None:
@@ -106,7 +106,7 @@ async def cold(stage: Stage, extent: Extent, figures: Figures) -> None:
         figures.add("data beside shared buffers", "times", size / buffers)
         async with open_lifecycles(url) as lifecycles:
             warm = await lifecycles.run(seconds=extent.seconds)
-            old = _among(min(turns, CONVERSATIONS))
+            old = _among(min(turns, CONVERSATIONS), "p")
             await admin.execute(FLUSH)
             before = await admin.fetchrow(READ)
             worn = await lifecycles.run(seconds=extent.seconds, conversations=old)

@@ -11,7 +11,7 @@ _WAITING = (
     """
     create temporary table crowd as
     select
-        c, d, gen_random_uuid() as turn, gen_random_uuid() as inbound, 'p' || c as conversation,
+        c, d, gen_random_uuid() as turn, gen_random_uuid() as inbound, 'w' || c as conversation,
         sink.now() - interval '1 hour' as at
     from generate_series(0, {conversations} - 1) as c cross join generate_series(1, {depth}) as d
     """,
