@@ -1,5 +1,5 @@
-"""The claim desk: all who wait for turns of a queue are served by one query at a time, and by one a second while
-there is nothing.
+"""The claim desk: all who wait for turns of a queue are served by one query at a time, and by few while there is
+nothing.
 
 A waiter holds no database connection. Who has left is not served; nothing is claimed for anybody while the service
 drains.
@@ -20,6 +20,8 @@ from app.engine.transaction import Busy
 from app.engine.wake import queue_topic
 
 POLL_SECONDS: Final = 1.0
+# While others are heard: what becomes due is told of by this process's own lookout.
+HEARD_SECONDS: Final = 10.0
 SEATS_MAX: Final = 64
 TURNS_MAX: Final = 100
 
@@ -71,6 +73,8 @@ class _Line:
     # How many are asked for at once: all who fit, and one only to see whether there is still nothing.
     width: int = SEATS_MAX
     empty: bool = False
+    # When it is looked at again, whatever comes; on the monotonic clock.
+    looks_at: float = 0.0
 
 
 class ClaimDesk:
@@ -91,7 +95,7 @@ class ClaimDesk:
         line = self._lines.setdefault(queue, _Line())
         line.seats.append(seat)
         # A queue that was empty a moment ago is looked at again soon enough for who has the time.
-        has_time = seat.until - time.monotonic() > POLL_SECONDS
+        has_time = seat.until > line.looks_at
         if line.told is not None and not (line.empty and has_time and not seat.may_repeat):
             line.told.set()
         try:
@@ -206,10 +210,12 @@ class ClaimDesk:
 
     async def _rest(self, line: _Line, told: asyncio.Event) -> None:
         """Wait for a wake-up, somebody new, the first who has waited enough, or the next poll."""
-        poll = POLL_SECONDS * (0.75 + self._core.jitter.random() / 4)
-        first = min(seat.until for seat in line.seats) - time.monotonic()
+        poll = self._core.wakes.rest_seconds(POLL_SECONDS, heard_seconds=HEARD_SECONDS)
+        poll *= 0.75 + self._core.jitter.random() / 4
+        first = min(seat.until for seat in line.seats)
+        line.looks_at = min(time.monotonic() + poll, first)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(poll, first))):
+            async with asyncio.timeout(max(0.0, line.looks_at - time.monotonic())):
                 await told.wait()
                 # Whatever has come may be for many.
                 line.width = SEATS_MAX

@@ -22,6 +22,7 @@ from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
 from app.workers.attempts import CUT, attempt
 from app.workers.breakers import note_breakers
+from app.workers.lookout import WATCHED_SECONDS
 from app.workers.measures import note_turns
 from app.workers.watermarks import Watermarks
 
@@ -70,7 +71,9 @@ class Deliverer:
         else:
             for message in taken:
                 self._start(message)
-        poll = self._core.settings.delivery.poll_seconds
+        poll = self._core.wakes.rest_seconds(
+            self._core.settings.delivery.poll_seconds, heard_seconds=WATCHED_SECONDS
+        )
         return poll if takes.rest_seconds is None else min(poll, takes.rest_seconds)
 
     def _slots(self, since: Mapping[str, datetime]) -> list[Slots]:
