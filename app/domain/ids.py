@@ -16,7 +16,7 @@ OPERATION_PREFIX: Final = "op_"
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
-_SHIFTS: Final = tuple(range(120, -1, -10))
+_LOW: Final = (1 << 60) - 1
 # 26 characters hold 130 bits; the first may only use the lower three of its five.
 _BODY: Final = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _TO_BASE_32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
@@ -72,8 +72,14 @@ class IdFactory:
 
 def format_id(prefix: str, value: UUID) -> str:
     """Spell an id: `format_id("turn_", value)` is `turn_` and 26 characters."""
-    bits = value.int
-    return prefix + "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])
+    bits, pairs = value.int, _PAIRS
+    high, low = bits >> 60, bits & _LOW
+    return (
+        f"{prefix}{pairs[high >> 60]}{pairs[high >> 50 & 1023]}{pairs[high >> 40 & 1023]}"
+        f"{pairs[high >> 30 & 1023]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
+        f"{pairs[high & 1023]}{pairs[low >> 50]}{pairs[low >> 40 & 1023]}{pairs[low >> 30 & 1023]}"
+        f"{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}{pairs[low & 1023]}"
+    )
 
 
 def parse_id(prefix: str, text: str) -> UUID | None:

@@ -11,7 +11,7 @@ from app.api import desk as desk_module
 from app.api.desk import ClaimDesk
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim as real_claim
-from tests.api.conftest import Answer, Service
+from tests.api.conftest import Answer, Here, Service
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -206,7 +206,10 @@ async def test_twins_that_wait_together_get_one_answer(service: Service) -> None
     for n in range(20):
         await service.accept(f"k{n}")
     async with asyncio.TaskGroup() as group:
-        twins = [group.create_task(desk.claim(desk.seat(wish, wait_seconds=5))) for _ in range(10)]
+        twins = [
+            group.create_task(desk.claim(desk.seat(wish, Here(), wait_seconds=5)))
+            for _ in range(10)
+        ]
     assert len({one.token for twin in twins for one in twin.result()}) == 1
     assert {len(twin.result()) for twin in twins} == {1}
 

@@ -1,7 +1,7 @@
 """The service without sockets and without a database, as a process: what is left of a request is its Python.
 
-The real protocol and application stand on a loop, over an engine that answers at once. A line on stdin names a call and how often
-it is made; a line on stdout tells the microseconds of processor time for each.
+The real protocol and application stand on a loop, over an engine that answers at once. A line on stdin names a call and
+how often it is made; a line on stdout tells the microseconds of processor time for each.
 """
 
 import asyncio
@@ -239,7 +239,8 @@ async def alone() -> AsyncIterator[Alone]:
         config, state = server.config, server.server_state
         config.load()
         state.default_headers = [(b"date", b"Thu, 01 Jan 2026 00:00:00 GMT")]
-        yield Alone(lambda: config.http_protocol_class(config, state, {}, None))
+        connect: Any = config.http_protocol_class
+        yield Alone(lambda: connect(config, state, {}))
 
 
 async def _obey() -> None:

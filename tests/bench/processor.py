@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from tests.bench.alone import CALLS
 
@@ -34,7 +34,7 @@ class Service:
             env={**os.environ, "PYTHONPATH": str(tree)},  # noqa: TID251 - of a process of the bench
         )
 
-    def __enter__(self) -> "Service":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
