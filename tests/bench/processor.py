@@ -17,8 +17,8 @@ from typing import Final, Self
 from tests.bench.alone import CALLS
 
 ROOT: Final = Path(__file__).parents[2]
-REQUESTS: Final = 1000
-WINDOWS: Final = 20
+REQUESTS: Final = 300
+WINDOWS: Final = 60
 
 
 class Service:
