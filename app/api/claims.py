@@ -76,7 +76,7 @@ async def claim_turns(api: Api, request: Request, principal: Principal) -> Respo
         code_version=code_version,
         principal=principal.key_id,
         request_id=request_id,
-        parameters=json.dumps([turns_max, lease, code_version]),
+        parameters="" if request_id is None else json.dumps([turns_max, lease, code_version]),
         input_age_seconds_max=queue.input_age_max_seconds if queue else None,
     )
     return await _claim(api, request, wish, wait_seconds=wait_seconds)

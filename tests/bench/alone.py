@@ -5,12 +5,12 @@ how often it is made; a line on stdout tells the microseconds of processor time 
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -183,7 +183,7 @@ async def _claim(
     _pool: object, requests: Sequence[model.ClaimRequest], **_more: object
 ) -> list[list[model.Claimed]]:
     await asyncio.sleep(0)
-    return [[_claimed(), _claimed()] for _ in requests]
+    return [_CLAIMED for _ in requests]
 
 
 def _claimed() -> model.Claimed:
@@ -209,6 +209,9 @@ def _claimed() -> model.Claimed:
     )
 
 
+_CLAIMED: Final = [_claimed(), _claimed()]
+
+
 async def _renew(_pool: object, renewals: Sequence[object]) -> list[model.Renewed]:
     await asyncio.sleep(0)
     return [model.Renewed(60.0, 0) for _ in renewals]
@@ -224,7 +227,7 @@ _ENGINE: Final = (
 )
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def alone() -> AsyncIterator[Alone]:
     """A service that has no database, in a process of its own."""
     for module, name, verb in _ENGINE:
@@ -239,6 +242,11 @@ async def alone() -> AsyncIterator[Alone]:
         config, state = server.config, server.server_state
         config.load()
         state.default_headers = [(b"date", b"Thu, 01 Jan 2026 00:00:00 GMT")]
+        with contextlib.suppress(ImportError):
+            # An older tree has none.
+            from app.service.memory import keep_what_is_here  # noqa: PLC0415
+
+            keep_what_is_here()
         connect: Any = config.http_protocol_class
         yield Alone(lambda: connect(config, state, {}))
 
