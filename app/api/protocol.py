@@ -130,15 +130,19 @@ class BoundedProtocol(Connection):
         """Some of the target."""
         if self._retelling:
             return
-        self._count(len(url))
-        super().on_url(url)
+        self._header_bytes += len(url)
+        if self._header_bytes > HEADER_BYTES_MAX:
+            raise _TooLong
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. What comes behind a body is none, whatever it says."""
         if self._retelling:
             return
         self._header_count += 1
-        self._count(len(name) + len(value))
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > HEADER_BYTES_MAX or self._header_count > HEADERS_MAX:
+            raise _TooLong
         if self._in_body:
             return
         name = name.lower()
@@ -177,11 +181,6 @@ class BoundedProtocol(Connection):
         """Refuse what the parser did not take."""
         too_long = self._header_count > HEADERS_MAX or self._header_bytes > HEADER_BYTES_MAX
         self._refuse("headers_too_large" if too_long else "bad_request")
-
-    def _count(self, count: int) -> None:
-        self._header_bytes += count
-        if self._header_bytes > HEADER_BYTES_MAX or self._header_count > HEADERS_MAX:
-            raise _TooLong
 
     def _start_clock(self) -> None:
         if self._clock is None:
