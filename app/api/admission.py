@@ -70,6 +70,10 @@ class Admission:
             if policy.length_max is not None or policy.rate_per_second is not None
         }
 
+    def limits(self, queue: str) -> bool:
+        """Whether a queue has a door at all."""
+        return queue in self._gates
+
     async def admit(self, queue: str, count: int = 1) -> Admitted:
         """Let in up to `count` inbound; every answer is to be given to `settle`, whatever comes of it."""
         gate = self._gates.get(queue)

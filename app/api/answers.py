@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from app.domain.media import JSON
 
 # Without spaces, and in ASCII: no name or reason can break the encoding of an answer.
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_NO_HEADERS: Final = MappingProxyType[str, str]({})
+_JSON_TYPE: Final = (b"content-type", JSON.encode())
 
 
 def to_json(value: object) -> bytes:
@@ -21,15 +24,26 @@ def to_json(value: object) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
+class _JsonAnswer(Response):
+    """An answer whose header lines are written here instead of derived: nearly every answer is one."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = body
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
+        for name, value in headers.items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+
+
 def json_answer(
     body: bytes | Mapping[str, object],
     *,
     status: int = 200,
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] = _NO_HEADERS,
 ) -> Response:
     """Answer with JSON: a mapping, or bytes that are JSON already."""
-    content = body if isinstance(body, bytes) else to_json(body)
-    return Response(content, status, headers, JSON)
+    return _JsonAnswer(body if isinstance(body, bytes) else to_json(body), status, headers)
 
 
 def with_members(fields: Mapping[str, object], *raw: tuple[str, bytes]) -> bytes:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app import VERSION
 from app.api.admission import Admission
@@ -40,7 +40,9 @@ OPENAPI_PATH: Final = "/openapi.json"
 class Application(FastAPI):
     """The framework behind what surrounds every request."""
 
-    front: ASGIApp
+    front: Surroundings
+    # For the server: the framework knows of none.
+    shortcuts: Shortcuts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -57,7 +59,7 @@ def build_application(
     tasks: asyncio.TaskGroup,
     api: bool = True,
     pages: Pages = MappingProxyType({}),
-) -> FastAPI:
+) -> Application:
     """Build the application of one process; it needs no lifespan. `tasks` runs as long as it is served.
 
     Without `api` it answers only what every role answers: liveness, readiness and metrics. `pages` go with the API.
@@ -104,8 +106,9 @@ def build_application(
         _install(application, call, endpoint)
         if call.method == "POST" and call.path in FREQUENT:
             frequent[call.path] = call, endpoint
-    shortcuts = Shortcuts(application.framework, frequent)
-    application.front = Surroundings(shortcuts, metrics=core.metrics, draining=core.draining)
+    surroundings = Surroundings(application.framework, metrics=core.metrics, draining=core.draining)
+    application.front = surroundings
+    application.shortcuts = Shortcuts(frequent, surroundings=surroundings)
     return application
 
 

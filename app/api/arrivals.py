@@ -142,9 +142,8 @@ def body_hash(
         None if due is None else due.encode(),
         None if metadata is None else json.dumps(metadata, sort_keys=True).encode(),
     )
-    digest = hashlib.sha256(b"inbound.1")
+    spelled = [b"inbound.1"]
     for part in parts:
         # By their lengths, so that no two different requests spell the same bytes.
-        digest.update(b"-" if part is None else b"%d:" % len(part))
-        digest.update(part or b"")
-    return digest.digest()
+        spelled += (b"-",) if part is None else (b"%d:" % len(part), part)
+    return hashlib.sha256(b"".join(spelled)).digest()

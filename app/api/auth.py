@@ -18,6 +18,7 @@ KNOWN_SECONDS: Final = 0.5
 KNOWN_MAX: Final = 4096
 UNKNOWN_MAX: Final = 1024
 _TURNS_MAX: Final = 10
+_APPROVE: Final = frozenset({"approve"})
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 Find = Callable[[str], Awaitable[Principal | None]]
@@ -71,14 +72,21 @@ class Authenticator:
 
     async def principal(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Name who calls; raises `Refusal` (`unauthorized`), the same for every reason."""
-        key = _bearer(headers)
+        values = [value for name, value in headers if name == b"authorization"]
+        if len(values) == 1:
+            # In the usual spelling, and known: nothing has to be read.
+            answer = self._known.get(hashlib.sha256(values[0]).digest(), now=time.monotonic())
+            if answer is not None and answer.principal is not None:
+                return answer.principal
+        key = _bearer(values)
         principal = None if key is None or key_id_of(key) is None else await self._known_as(key)
         if principal is None:
             raise Refusal("unauthorized", headers=_CHALLENGE)
         return principal
 
     async def _known_as(self, key: str) -> Principal | None:
-        digest = hashlib.sha256(key.encode()).digest()
+        # However it was spelled, it is asked for and kept as the same.
+        digest = hashlib.sha256(b"Bearer " + key.encode()).digest()
         for _ in range(_TURNS_MAX):
             now = time.monotonic()
             known = self._known.get(digest, now=now) or self._unknown.get(digest, now=now)
@@ -109,8 +117,7 @@ class Authenticator:
             running.ended.set()
 
 
-def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
-    values = [value for name, value in headers if name == b"authorization"]
+def _bearer(values: Sequence[bytes]) -> str | None:
     if len(values) != 1:
         return None
     scheme, _, key = values[0].decode("latin-1").strip().partition(" ")
@@ -119,8 +126,8 @@ def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
 
 def may(principal: Principal, scopes: frozenset[str]) -> bool:
     """Whether a key has one of these scopes; `admin` stands for every one but `approve`."""
-    return bool(principal.scopes & scopes) or (
-        "admin" in principal.scopes and scopes != frozenset({"approve"})
+    return not principal.scopes.isdisjoint(scopes) or (
+        "admin" in principal.scopes and scopes != _APPROVE
     )
 
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app.api.exchange import exchange_of
 from app.api.problems import ClientGone, Refusal, problem
 
 # After an early refusal a client that still sends is listened to for a moment, so that closing does not
@@ -15,6 +16,7 @@ from app.api.problems import ClientGone, Refusal, problem
 DISCARD_BYTES_MAX: Final = 64 << 20
 DISCARD_SECONDS_MAX: Final = 1.0
 _LENGTH_DIGITS_MAX: Final = 18
+_PLAIN_JSON: Final = [b"application/json"]
 
 
 class TooLarge(Refusal):
@@ -26,17 +28,23 @@ class TooLarge(Refusal):
 
 async def read_json_body(request: Request, *, bytes_max: int, seconds_max: float) -> bytes:
     """Read the whole body of a request that says it is JSON; raises `Refusal` or `ClientGone`."""
-    headers = request.scope["headers"]
-    _check_encoding(headers)
-    _check_type(headers)
+    types = [value for name, value in request.scope["headers"] if name == b"content-type"]
+    if types != _PLAIN_JSON:
+        _check_type(types)
     return await read_body(request, bytes_max=bytes_max, seconds_max=seconds_max)
 
 
 async def read_body(request: Request, *, bytes_max: int, seconds_max: float) -> bytes:
     """Read the whole body of a request, whatever it is; raises `Refusal` or `ClientGone`."""
-    headers = request.scope["headers"]
-    _check_encoding(headers)
-    _check_length(headers, bytes_max)
+    for name, value in request.scope["headers"]:
+        if name == b"content-encoding":
+            _check_encoding(value)
+        elif name == b"content-length":
+            _check_length(value, bytes_max)
+    # Most are here before anybody asks for them.
+    whole = exchange_of(request).whole_body(bytes_max)
+    if whole is not None:
+        return whole
     try:
         async with asyncio.timeout(seconds_max):
             return await _read(request, bytes_max)
@@ -60,39 +68,37 @@ async def _read(request: Request, bytes_max: int) -> bytes:
             return b"".join(chunks)
 
 
-def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1").strip() for key, value in headers if key == name]
+def _check_encoding(value: bytes) -> None:
+    if value.strip().lower() not in (b"", b"identity"):
+        raise Refusal("content_encoding_unsupported", headers={"Accept-Encoding": "identity"})
 
 
-def _check_encoding(headers: Sequence[tuple[bytes, bytes]]) -> None:
-    for value in _values(headers, b"content-encoding"):
-        if value.lower() not in ("", "identity"):
-            raise Refusal("content_encoding_unsupported", headers={"Accept-Encoding": "identity"})
-
-
-def _check_type(headers: Sequence[tuple[bytes, bytes]]) -> None:
+def _check_type(types: Sequence[bytes]) -> None:
     """No content type at all is taken for JSON: what is no JSON is refused by its reader."""
-    values = _values(headers, b"content-type")
-    if not values:
+    if not types:
         return
-    media, *parameters = (part.strip().lower() for part in values[0].split(";"))
+    media, *parameters = (part.strip().lower() for part in types[0].decode("latin-1").split(";"))
     known = media == "application/json" or (
         media.startswith("application/") and media.endswith("+json")
     )
     charsets = [part.removeprefix("charset=") for part in parameters if "charset" in part]
-    if len(values) > 1 or not known or any(one.strip('"') != "utf-8" for one in charsets):
+    if len(types) > 1 or not known or any(one.strip('"') != "utf-8" for one in charsets):
         raise Refusal("content_type_unsupported", headers={"Accept": "application/json"})
 
 
-def _check_length(headers: Sequence[tuple[bytes, bytes]], bytes_max: int) -> None:
-    for value in _values(headers, b"content-length"):
-        if not (value.isascii() and value.isdigit()):
-            raise Refusal("bad_request", detail="Content-Length is not a number.")
-        if len(value) > _LENGTH_DIGITS_MAX or int(value) > bytes_max:
-            raise TooLarge(bytes_max)
+def _check_length(value: bytes, bytes_max: int) -> None:
+    value = value.strip()
+    if not value.isdigit():
+        raise Refusal("bad_request", detail="Content-Length is not a number.")
+    if len(value) > _LENGTH_DIGITS_MAX or int(value) > bytes_max:
+        raise TooLarge(bytes_max)
 
 
-class EarlyAnswer(Response):
+class Streamed(Response):
+    """An answer that is not written all at once."""
+
+
+class EarlyAnswer(Streamed):
     """An answer to a request whose body was not read to its end: then the connection closes."""
 
     def __init__(self, error: Refusal) -> None:

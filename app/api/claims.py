@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -12,12 +13,13 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.answers import json_answer, with_members
 from app.api.auth import KNOWN_SECONDS
+from app.api.bodies import Streamed
 from app.api.calls import Api
-from app.api.desk import Seat
+from app.api.exchange import EXCHANGE, Exchange, exchange_of
 from app.api.fields import Fields
 from app.api.histories import history_json
 from app.api.inbound import inbound_members
-from app.api.problems import answer_error
+from app.api.problems import ClientGone
 from app.api.turns import hand_back
 from app.domain.errors import NotReady
 from app.domain.ids import TURN_PREFIX, format_id
@@ -30,6 +32,8 @@ from app.engine.keys import Principal
 from app.engine.wake import turn_topic
 
 REQUEST_ID_CHARACTERS_MIN: Final = 16
+# What a socket takes at once in any case.
+AT_ONCE_BYTES_MAX: Final = 32 << 10
 _LOOKS_AROUND: Final = 3
 
 _SHAPE: Final = {
@@ -72,104 +76,100 @@ async def claim_turns(api: Api, request: Request, principal: Principal) -> Respo
         code_version=code_version,
         principal=principal.key_id,
         request_id=request_id,
-        parameters=json.dumps([turns_max, lease, code_version]),
+        parameters="" if request_id is None else json.dumps([turns_max, lease, code_version]),
         input_age_seconds_max=queue.input_age_max_seconds if queue else None,
     )
-    return ClaimAnswer(api, wish, wait_seconds=wait_seconds)
+    return await _claim(api, request, wish, wait_seconds=wait_seconds)
 
 
-class ClaimAnswer(Response):
-    """The answer to a claim, which is made while it is given: only for a client that is there."""
+async def _claim(
+    api: Api, request: Request, wish: ClaimRequest, *, wait_seconds: float
+) -> Response:
+    """Wait, claim, and answer while the client is there; what is for nobody is given back."""
+    exchange = exchange_of(request)
+    began = time.monotonic()
+    claimed = await api.desk.claim(api.desk.seat(wish, exchange, wait_seconds=wait_seconds))
+    try:
+        if claimed and time.monotonic() - began > KNOWN_SECONDS:
+            # A key that was revoked while its claim waited gets nothing.
+            await api.authenticator.principal(request.scope["headers"])
+    except Exception:
+        await _take_back(api, wish, claimed)
+        raise
+    _note(api, wish, claimed)
+    body = claim_body(claimed)
+    if not claimed:
+        return json_answer(body)
+    if len(body) > AT_ONCE_BYTES_MAX or not exchange.flows:
+        return LargeClaim(api, wish, claimed, body)
+    await _look_around()
+    if exchange.gone:
+        await _take_back(api, wish, claimed)
+        raise ClientGone
+    # All of it leaves with this turn of the loop, or nothing.
+    return json_answer(body)
 
-    def __init__(self, api: Api, wish: ClaimRequest, *, wait_seconds: float) -> None:
-        super().__init__()
+
+async def _look_around() -> None:
+    """Let the loop hear what its sockets have to tell: that a client has left."""
+    for _ in range(_LOOKS_AROUND):
+        await asyncio.sleep(0)
+
+
+class LargeClaim(Streamed):
+    """Turns that do not leave at once, so that it shows whether they leave at all."""
+
+    def __init__(
+        self, api: Api, wish: ClaimRequest, claimed: Sequence[Claimed], body: bytes
+    ) -> None:
+        super().__init__(body, media_type=JSON)
         self._api = api
         self._wish = wish
-        self._wait_seconds = wait_seconds
+        self._claimed = claimed
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait, claim, and write; give back what could not be written."""
-        desk = self._api.desk
-        seat = desk.seat(self._wish, wait_seconds=self._wait_seconds)
-        async with asyncio.TaskGroup() as group:
-            watcher = group.create_task(_watch(seat, receive))
-            try:
-                began = time.monotonic()
-                claimed = await desk.claim(seat)
-                if claimed and time.monotonic() - began > KNOWN_SECONDS:
-                    await self._check_again(claimed, scope)
-            except Exception as error:  # noqa: BLE001 - a response translates like a call does
-                await answer_error(error)(scope, receive, send)
-            else:
-                self._note(claimed)
-                await self._give(seat, claimed, scope, receive, send)
-            finally:
-                watcher.cancel()
-
-    async def _check_again(self, claimed: list[Claimed], scope: Scope) -> None:
-        """A key that was revoked while its claim waited gets nothing; what was leased to it is given back."""
-        try:
-            await self._api.authenticator.principal(scope["headers"])
-        except Exception:
-            await self._take_back(claimed)
-            raise
-
-    def _note(self, claimed: list[Claimed]) -> None:
-        core, queue = self._api.core, self._wish.queue
-        core.metrics.claims.labels(queue, "given" if claimed else "empty").inc()
-        if not claimed:
-            return
-        core.metrics.claimed.labels(queue).inc(len(claimed))
-        for one in claimed:
-            self._api.places.remember(Place(one.turn, queue, one.conversation))
-            if one.waited_seconds is not None:
-                core.metrics.accept_to_claim_seconds.labels(queue).observe(one.waited_seconds)
-        core.wakes.tell(*{turn_topic(one.turn) for one in claimed})
-
-    async def _give(
-        self, seat: Seat, claimed: list[Claimed], scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        body = claim_body(claimed)
-        if not claimed:
-            await json_answer(body)(scope, receive, send)
-            return
-        headers = [
-            (b"content-length", str(len(body)).encode()),
-            (b"content-type", JSON.encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Write; give back what could not be written."""
+        exchange: Exchange = scope[EXCHANGE]
+        body = bytes(self.body)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": body[:-1], "more_body": True})
         # Waits until most of it is on its way.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        for _ in range(_LOOKS_AROUND):
-            await asyncio.sleep(0)
-        if seat.gone:
-            await self._take_back(claimed)
+        await _look_around()
+        if exchange.gone:
+            await _take_back(self._api, self._wish, self._claimed)
         # Without its last byte nobody has the answer.
         await send({"type": "http.response.body", "body": body[-1:]})
 
-    async def _take_back(self, claimed: list[Claimed]) -> None:
-        items = [HandBack(one.turn, one.token, "client_gone", untold=True) for one in claimed]
-        try:
-            await hand_back(self._api, items, queue=self._wish.queue)
-            if self._wish.request_id is not None:
-                await forget_request(self._api.core.pool, self._wish)
-        except NotReady as error:
-            # Then their leases end by themselves.
-            log.warning(
-                "claimed turns were not given back",
-                extra={"error": type(error).__name__, "count": len(items)},
-            )
+
+def _note(api: Api, wish: ClaimRequest, claimed: Sequence[Claimed]) -> None:
+    core, queue = api.core, wish.queue
+    core.metrics.claims.labels(queue, "given" if claimed else "empty").inc()
+    if not claimed:
+        return
+    core.metrics.claimed.labels(queue).inc(len(claimed))
+    for one in claimed:
+        api.places.remember(Place(one.turn, queue, one.conversation))
+        if one.waited_seconds is not None:
+            core.metrics.accept_to_claim_seconds.labels(queue).observe(one.waited_seconds)
+    core.wakes.tell(*{turn_topic(one.turn) for one in claimed})
 
 
-async def _watch(seat: Seat, receive: Receive) -> None:
-    """Tell the seat when its client has left."""
-    while not seat.gone:
-        message = await receive()
-        seat.gone = message["type"] == "http.disconnect"
+async def _take_back(api: Api, wish: ClaimRequest, claimed: Sequence[Claimed]) -> None:
+    items = [HandBack(one.turn, one.token, "client_gone", untold=True) for one in claimed]
+    try:
+        await hand_back(api, items, queue=wish.queue)
+        if wish.request_id is not None:
+            await forget_request(api.core.pool, wish)
+    except NotReady as error:
+        # Then their leases end by themselves.
+        log.warning(
+            "claimed turns were not given back",
+            extra={"error": type(error).__name__, "count": len(items)},
+        )
 
 
-def claim_body(claimed: list[Claimed]) -> bytes:
+def claim_body(claimed: Sequence[Claimed]) -> bytes:
     """Spell the turns; their inbound are in it exactly as they were sent."""
     return b'{"turns":[%b]}' % b",".join(_turn(one) for one in claimed)
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from app.core import Core
 from app.domain.errors import NotReady, SinksweepError
@@ -26,18 +26,31 @@ SEATS_MAX: Final = 64
 TURNS_MAX: Final = 100
 
 
+class Client(Protocol):
+    """Who waits for an answer."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is known to have left."""
+
+
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One request that waits. `gone` is set by whoever watches its client."""
+    """One request that waits."""
 
     request: ClaimRequest
+    client: Client
     until: float
-    gone: bool = False
     looked: bool = False
     claimed: list[Claimed] | None = None
     error: Exception | None = None
     # Set when it is answered, or asked to serve the others.
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody is there any more to be answered."""
+        return self.client.gone
 
     @property
     def may_repeat(self) -> bool:
@@ -85,9 +98,9 @@ class ClaimDesk:
         self._lines: dict[str, _Line] = {}
         self._marks = Marks()
 
-    def seat(self, request: ClaimRequest, *, wait_seconds: float) -> Seat:
+    def seat(self, request: ClaimRequest, client: Client, *, wait_seconds: float) -> Seat:
         """A place for a request that has so long to wait."""
-        return Seat(request, time.monotonic() + wait_seconds)
+        return Seat(request, client, time.monotonic() + wait_seconds)
 
     async def claim(self, seat: Seat) -> list[Claimed]:
         """Wait until there is something, or the time is up and one query was made; raises what went wrong."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Final
 
 from app.core import Core
@@ -29,10 +30,10 @@ class GroupCommits:
 
     async def accept(self, arrival: Arrival) -> Accepted:
         """Accept one arrival; see `engine.accept`."""
-        (accepted,) = await self.accept_together((arrival,))
-        return accepted
+        gatherer = self._join if arrival.may_join else self._accept
+        return (await gatherer.call((arrival,)))[0]
 
-    async def accept_together(self, arrivals: Sequence[Arrival]) -> list[Accepted]:
+    async def accept_together(self, arrivals: Sequence[Arrival]) -> Sequence[Accepted]:
         """Accept all of these in one transaction, or none; see `engine.accept`."""
         joins = any(arrival.may_join for arrival in arrivals)
         return await (self._join if joins else self._accept).call(arrivals)
@@ -43,19 +44,18 @@ class GroupCommits:
 
     async def _accept_all(
         self, calls: Sequence[Sequence[Arrival]], lock_wait_ms: int | None
-    ) -> list[list[Accepted]]:
+    ) -> list[Sequence[Accepted]]:
         core = self._core
-        accepted = iter(
-            await accept(
-                core.pool,
-                [arrival for call in calls for arrival in call],
-                ids=core.ids,
-                key_seconds=core.settings.keys.idempotency_seconds,
-                lock_wait_ms=lock_wait_ms,
-                together=True,
-            )
+        accepted = await accept(
+            core.pool,
+            [arrival for call in calls for arrival in call],
+            ids=core.ids,
+            key_seconds=core.settings.keys.idempotency_seconds,
+            lock_wait_ms=lock_wait_ms,
+            together=True,
         )
-        return [[next(accepted) for _ in call] for call in calls]
+        ends = list(accumulate(map(len, calls), initial=0))
+        return [accepted[start:end] for start, end in pairwise(ends)]
 
     async def _seal_all(
         self, requests: Sequence[SealRequest], lock_wait_ms: int | None
@@ -71,10 +71,10 @@ class GroupCommits:
 
 
 def _size_of_arrivals(arrivals: Sequence[Arrival]) -> int:
-    return sum(
-        len(one.body) + len(one.metadata or "") + len(one.view or "") + _OVERHEAD_BYTES
-        for one in arrivals
-    )
+    size = 0
+    for one in arrivals:
+        size += len(one.body) + len(one.metadata or "") + len(one.view or "") + _OVERHEAD_BYTES
+    return size
 
 
 def _size_of_set(request: SealRequest) -> int:

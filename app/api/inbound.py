@@ -35,6 +35,8 @@ async def accept_inbound(api: Api, request: Request, principal: Principal) -> Re
 
 async def _admitted(api: Api, arrival: Arrival) -> Accepted:
     """What is new needs room in its queue; what is known is answered in any case: no provider is to retry for ever."""
+    if not api.admission.limits(arrival.queue):
+        return await api.commits.accept(arrival)
     admitted = await api.admission.admit(arrival.queue)
     if admitted.refusal is not None:
         (known,) = await recall(api.core.pool, [arrival])

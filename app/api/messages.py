@@ -1,5 +1,6 @@
 """One message of a set, read and addressed: to the destination that it names, or to where its source is answered."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -35,7 +36,7 @@ class MessageReader:
     """Reads the messages of one set."""
 
     reach: Reach
-    routes: dict[str, Route]
+    routes: Mapping[str, Route]
     answering: Answering
 
     def read(self, fields: Fields, against: Fields) -> tuple[DraftMessage, bytes] | None:
@@ -76,7 +77,9 @@ class MessageReader:
         try:
             # Before there were sources, what was asked for was what was sealed.
             asked = hashed(destination=named or "")
-            digest = hashed(destination=destination, place=spell_place(spelled, reply_of))
+            place = spell_place(spelled, reply_of)
+            is_asked = place is None and destination == named
+            digest = asked if is_asked else hashed(destination=destination, place=place)
         except UnicodeEncodeError:
             # Half a character in a name, which no configuration allows.
             return None

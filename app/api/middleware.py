@@ -3,16 +3,22 @@ and out of the guesses of browsers.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.bodies import EarlyAnswer
+from app.api.exchange import Exchange
 from app.api.problems import Refusal
-from app.api.protocol import OVERLOADED
 from app.core import Draining
 from app.telemetry.metrics import Metrics
+
+# In the state of a request's scope, where there are more connections or requests than there should be.
+OVERLOADED: Final = "overloaded"
+
+_Headers = Sequence[tuple[bytes, bytes]]
 
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 _CLOSE: Final = (b"connection", b"close")
@@ -35,6 +41,9 @@ class Surroundings:
         self._draining = draining
         # For each route and status, of which there are so many and no more.
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        # What the server adds to each answer, which is another list each second, and the lines that are made of it.
+        self._of: _Headers = ()
+        self._lines = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -51,12 +60,7 @@ class Surroundings:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = [_NOSNIFF, _NO_STORE] if private else [_NOSNIFF]
-                own = list(message.get("headers", ()))
-                if self._draining.started and _CLOSE[0] not in dict(own):
-                    added.append(_CLOSE)
-                message = {**message, "headers": [*own, *added]}
-            await send(message)
+            await send(self.added(message, private=private))
 
         app = self._app
         if private and scope.get("state", {}).get(OVERLOADED):
@@ -66,9 +70,30 @@ class Surroundings:
             await app(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", _UNKNOWN)
-            self._count(route, status, time.monotonic() - started)
+            self.count(route, status, time.monotonic() - started)
 
-    def _count(self, route: str, status: int, seconds: float) -> None:
+    def added(self, message: Message, *, private: bool) -> Message:
+        """A message of an answer, with the headers of all."""
+        if message["type"] != "http.response.start":
+            return message
+        headers = [*message.get("headers", ()), _NOSNIFF]
+        if private:
+            headers.append(_NO_STORE)
+        if self._draining.started and _CLOSE[0] not in dict(headers):
+            headers.append(_CLOSE)
+        return {**message, "headers": headers}
+
+    def lines(self, exchange: Exchange) -> bytes:
+        """The same for a private answer that is written at once, with what the server adds to each."""
+        if self._draining.started:
+            exchange.keep_alive = False
+        if exchange.default_headers is not self._of:
+            self._of = exchange.default_headers
+            self._lines = b"".join(b"%b: %b\r\n" % one for one in (*self._of, _NOSNIFF, _NO_STORE))
+        return self._lines
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
         known = self._children.get((route, status))
         if known is None:
             # Looking a label up costs as much as everything else here.

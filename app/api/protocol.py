@@ -6,22 +6,17 @@ way to earlier requests of the connection are never spoiled by it.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from app.api.connection import Connection
 from app.api.problems import problem
+from app.api.shortcuts import Shortcuts
 from app.api.writing import TimedTransport
-
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
 
 HEADER_BYTES_MAX: Final = 64 << 10
 HEADERS_MAX: Final = 100
@@ -32,9 +27,6 @@ _FRAMING: Final = (b"content-length", b"transfer-encoding")
 DISCARD_BYTES_MAX: Final = 64 << 10
 DISCARD_SECONDS_MAX: Final = 1.0
 
-# In the state of a request's scope, where there are more connections or requests than there should be.
-OVERLOADED: Final = "overloaded"
-
 
 class _TooLong(Exception):
     """The headers are over a limit; it travels through the parser."""
@@ -44,7 +36,7 @@ class _TooMany(Exception):
     """More requests at once than a connection may have; it travels through the parser."""
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(Connection):
     """HTTP/1.1 with a bound on the bytes, the number and the time of the headers of a request.
 
     An offer to upgrade is ignored, and its body is read as what it is: never as a request of its own.
@@ -52,7 +44,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     header_seconds_max: ClassVar[float]
     answer_seconds_max: ClassVar[float]
-    connections_max: ClassVar[int]
 
     def __init__(
         self,
@@ -72,8 +63,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._header_count = 0
         self._refused = False
-        # The request that is being answered: an earlier one than `cycle`, where others came behind it.
-        self._running: RequestResponseCycle | None = None
         # Whether a second parser is told what the first one has read.
         self._retelling = False
         # What still came after a refusal was written; None before that.
@@ -86,13 +75,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more, and every request of the connection hears of it."""
+        """Nothing is waited for any more."""
         self._stop_clock()
         self._timed.stop_clock()
-        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
-            if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -145,17 +130,25 @@ class BoundedProtocol(HttpToolsProtocol):
         """Some of the target."""
         if self._retelling:
             return
-        self._count(len(url))
-        super().on_url(url)
+        self._header_bytes += len(url)
+        if self._header_bytes > HEADER_BYTES_MAX:
+            raise _TooLong
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. What comes behind a body is none, whatever it says."""
         if self._retelling:
             return
         self._header_count += 1
-        self._count(len(name) + len(value))
-        if not self._in_body:
-            super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > HEADER_BYTES_MAX or self._header_count > HEADERS_MAX:
+            raise _TooLong
+        if self._in_body:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """A request: it is answered, or told that there are too many."""
@@ -166,8 +159,6 @@ class BoundedProtocol(HttpToolsProtocol):
             raise _TooMany
         self._stop_clock()
         self._begun, self._in_body, self._kept_bytes = False, True, 0
-        busy = max(len(self.connections), len(self.tasks))
-        self.scope["state"][OVERLOADED] = busy > self.connections_max
         super().on_headers_complete()
         if self.pipeline:
             # Who does not read does not hear that the client has left. What may come meanwhile is bounded.
@@ -186,19 +177,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body, self._kept_bytes = False, 0
         super().on_message_complete()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
-
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are in the document
         """Refuse what the parser did not take."""
         too_long = self._header_count > HEADERS_MAX or self._header_bytes > HEADER_BYTES_MAX
         self._refuse("headers_too_large" if too_long else "bad_request")
-
-    def _count(self, count: int) -> None:
-        self._header_bytes += count
-        if self._header_bytes > HEADER_BYTES_MAX or self._header_count > HEADERS_MAX:
-            raise _TooLong
 
     def _start_clock(self) -> None:
         if self._clock is None:
@@ -260,12 +242,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def protocol_with(
-    *, header_seconds_max: float, answer_seconds_max: float, connections_max: int
+    *,
+    shortcuts: Shortcuts,
+    header_seconds_max: float,
+    answer_seconds_max: float,
+    connections_max: int,
 ) -> type[BoundedProtocol]:
     """The protocol under these limits, for the server to make one for each connection."""
-    limits = {
+    known = {
+        "shortcuts": shortcuts,
         "header_seconds_max": header_seconds_max,
         "answer_seconds_max": answer_seconds_max,
         "connections_max": connections_max,
     }
-    return type("Protocol", (BoundedProtocol,), limits)
+    return type("Protocol", (BoundedProtocol,), known)

@@ -4,7 +4,7 @@ What is wrong with one in itself could never be sealed. What only the configurat
 sealed before the configuration changed, and is told apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -91,11 +91,9 @@ def _check_limits(
         against.refuse("follow_ups", "depth_exceeded", f"at most {limits.depth_max} deep")
 
 
-def _routes(api: Api, queue: Queue | None) -> dict[str, Route]:
+def _routes(api: Api, queue: Queue | None) -> Mapping[str, Route]:
     if queue is None:
         return {}
-    return {
-        name: route
-        for name, route in api.core.routes.items()
-        if queue.destinations is None or name in queue.destinations
-    }
+    if queue.destinations is None:
+        return api.core.routes
+    return {name: route for name, route in api.core.routes.items() if name in queue.destinations}

@@ -1,17 +1,22 @@
-"""The calls that come most go straight to their endpoints, past the layers of the framework; all else goes its way.
+"""The calls that come most go from the connection straight to their endpoints, and their answers straight back.
 
-The endpoint is the same, and so is what it answers: what is left out is looking for a route one by one, and layers that
-are there for what no call of ours uses.
+The endpoint is the same as the framework's, and so is what it answers: what is left out is looking for a route, layers
+that are there for what no call of ours uses, and the messages between server and application.
 """
 
+import re
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from app.api.bodies import Streamed
 from app.api.calls import Call
+from app.api.exchange import EXCHANGE, Exchange
+from app.api.middleware import Surroundings
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -23,42 +28,79 @@ FREQUENT: Final = (
     "/v1/turns/{id}/seal",
     "/v1/sources/{source}",
 )
-# What a path of one name behind a collection begins with.
-_SOURCES: Final = "/v1/sources/"
-_PARTS: Final = 5
-_ID: Final = "{id}"
+# Targets with anything else in them go the long way: there they are decoded, and refused.
+_TURN: Final = re.compile(rb"(/v1/turns/)([A-Za-z0-9_]+)(/[a-z]+)")
+_SOURCE: Final = re.compile(rb"/v1/sources/([A-Za-z0-9_.-]+)")
 
 
-class Shortcuts:
-    """Runs the endpoint of a frequent call; hands every other request to `app`."""
+class Shortcut:
+    """The way of one request to its endpoint, which the server runs like an application."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, tuple[Call, Endpoint]]) -> None:
-        self._app = app
-        self._whole = {path: known for path, known in endpoints.items() if "{" not in path}
-        self._source = endpoints.get(f"{_SOURCES}{{source}}")
-        self._around_an_id = {
-            (collection, verb): known
-            for path, known in endpoints.items()
-            if _ID in path
-            for collection, verb in [path.split(_ID)]
-        }
+    __slots__ = ("_call", "_endpoint", "_parameters", "_surroundings")
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        call: Call,
+        endpoint: Endpoint,
+        parameters: Mapping[str, str],
+    ) -> None:
+        self._surroundings = surroundings
+        self._call = call
+        self._endpoint = endpoint
+        self._parameters = parameters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            path: str = scope["path"]
-            known, parameters = self._whole.get(path), dict[str, str]()
-            if known is None and path.count("/") == _PARTS - 1:
-                before, id_, verb = path.rsplit("/", 2)
-                known = self._around_an_id.get((f"{before}/", f"/{verb}")) if id_ else None
-                parameters["id"] = id_
-            elif known is None and path.startswith(_SOURCES):
-                known = self._source
-                parameters["source"] = path.removeprefix(_SOURCES)
-            if known is not None:
-                scope["route"], endpoint = known
-                scope["path_params"] = parameters
-                response = await endpoint(Request(scope, receive, send))
-                await response(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        surroundings = self._surroundings
+        scope["path_params"] = self._parameters
+        exchange: Exchange = scope[EXCHANGE]
+        started, status = time.monotonic(), 0
+        try:
+            response = await self._endpoint(Request(scope, receive, send))
+            status = response.status_code
+            if isinstance(response, Streamed) or not exchange.can_answer(response):
+
+                async def sending(message: Message) -> None:
+                    await send(surroundings.added(message, private=True))
+
+                await response(scope, receive, sending)
+            else:
+                exchange.answer(response, surroundings.lines(exchange))
+        finally:
+            surroundings.count(self._call.path, status, time.monotonic() - started)
+
+
+class Shortcuts:
+    """Knows the way to the endpoints of frequent calls."""
+
+    def __init__(
+        self, endpoints: Mapping[str, tuple[Call, Endpoint]], *, surroundings: Surroundings
+    ) -> None:
+        self._surroundings = surroundings
+        self._whole = {
+            path.encode(): Shortcut(surroundings, *known, {})
+            for path, known in endpoints.items()
+            if "{" not in path
+        }
+        self._around_an_id = {
+            (collection.encode(), verb.encode()): known
+            for path, known in endpoints.items()
+            if "{id}" in path
+            for collection, verb in [path.split("{id}")]
+        }
+        self._source = endpoints.get("/v1/sources/{source}")
+
+    def find(self, target: bytes) -> Shortcut | None:
+        """The way of a POST to this target, if there is a short one."""
+        found = self._whole.get(target)
+        if found is not None:
+            return found
+        if (turn := _TURN.fullmatch(target)) is not None:
+            known = self._around_an_id.get((turn[1], turn[3]))
+            parameters = {"id": turn[2].decode()}
+        elif (source := _SOURCE.fullmatch(target)) is not None:
+            known, parameters = self._source, {"source": source[1].decode()}
+        else:
+            return None
+        return None if known is None else Shortcut(self._surroundings, *known, parameters)

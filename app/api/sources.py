@@ -118,7 +118,7 @@ async def _read(api: Api, intake: Intake, request: HttpRequest) -> Request:
     )
 
 
-async def _accepted(api: Api, intake: Intake, arrivals: Sequence[Arrival]) -> list[Accepted]:
+async def _accepted(api: Api, intake: Intake, arrivals: Sequence[Arrival]) -> Sequence[Accepted]:
     """All of them in one transaction; a queue without room for all that is new takes none."""
     queue = intake.settings.queue
     admitted = await api.admission.admit(queue, len(arrivals))

@@ -106,7 +106,7 @@ def deeper_than(depth_max: int, body: bytes) -> bool:
 
     An escaped backslash or quote counts as nothing, also where an escape has no place.
     """
-    if body.count(b"[") + body.count(b"{") <= depth_max:
+    if len(body) <= depth_max or body.count(b"[") + body.count(b"{") <= depth_max:
         return False
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two neighbouring quotes leave everything else inside or outside, as it was.

@@ -107,7 +107,10 @@ _PARSE: Final = json.JSONDecoder(
 )
 
 _OPENING: Final = re.compile(r"[ \t\n\r]*+\{[ \t\n\r]*+(\})?")
-_PLAIN_NAME: Final = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
+# A name and its colon; a short string without escapes behind it as well, which most values are.
+_PLAIN_NAME: Final = re.compile(
+    r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+(?:"([^"\\\x00-\x1f]{0,128}+)")?'
+)
 _COLON: Final = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+")
 _AFTER_FIELD: Final = re.compile(r"[ \t\n\r]*+(?:(\})|,[ \t\n\r]*+(?=\"))")
 _AFTER_ITEM: Final = re.compile(r"[ \t\n\r]*+(?:(\])|,[ \t\n\r]*+)")
@@ -172,11 +175,17 @@ class _Reader:
         seen: set[str] = set()
         while closing is None:
             plain = _PLAIN_NAME.match(text, at)
-            name, at = (plain[1], plain.end()) if plain else _odd_name(text, at)
+            if plain is None:
+                (name, at), string = _odd_name(text, at), None
+            else:
+                name, string = plain.groups()
+                at = plain.end() if string is None else plain.start(2) - 1
             kind = shape.get(name)
             if kind is None or name in seen:
                 self._problem(pointer, name, "unknown_field", "repeated" if kind else "unknown")
                 at = skip(text, at)
+            elif plain is not None and string is not None and kind is Kind.VALUE:
+                fields[name], at = string, plain.end()
             elif text.startswith("null", at):
                 at += 4
             elif kind is Kind.RAW:

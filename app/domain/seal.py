@@ -98,9 +98,8 @@ def spell(digest: bytes) -> str:
 
 
 def _digest(kind: str, fields: Iterable[bytes | None]) -> bytes:
-    digest = hashlib.sha256(kind.encode())
+    parts = [kind.encode()]
     for field in fields:
         # An absent field and an empty one are different sets.
-        digest.update(b"-" if field is None else b"%d:" % len(field))
-        digest.update(field or b"")
-    return digest.digest()
+        parts += (b"-",) if field is None else (b"%d:" % len(field), field)
+    return hashlib.sha256(b"".join(parts)).digest()

@@ -18,6 +18,7 @@ import uvicorn
 from app.core import Core
 from app.engine.wake import ANYTHING, OUTBOX, RESEND, SWEEP
 from app.service.listening import PortTaken, allow_files, bind, build_server, url_of
+from app.service.memory import keep_what_is_here
 from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
 from app.workers.lookout import Lookout
@@ -93,6 +94,7 @@ async def _run_roles(
             await stack.enter_async_context(_delivering(core, running))
         while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag only
             await asyncio.sleep(0.005)
+        keep_what_is_here()
         when_ready()
         stopped = running.create_task(stop.wait())
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)

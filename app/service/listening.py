@@ -61,9 +61,11 @@ def url_of(listener: socket.socket) -> str:
 
 def build_server(core: Core, *, api: bool, running: asyncio.TaskGroup) -> uvicorn.Server:
     """The server of a process: with the API, or with health and metrics alone."""
+    application = build_application(core, tasks=running, api=api, pages=PAGES)
     configuration = uvicorn.Config(
-        build_application(core, tasks=running, api=api, pages=PAGES),
+        application,
         http=protocol_with(
+            shortcuts=application.shortcuts,
             header_seconds_max=core.settings.limits.header_seconds_max,
             answer_seconds_max=core.settings.limits.answer_seconds_max,
             connections_max=core.settings.server.connections_max,

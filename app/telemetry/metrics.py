@@ -41,8 +41,19 @@ class _Declared(Generic[MetricT]):
         )
 
     def make(self, registry: CollectorRegistry) -> MetricT:
-        """The metric itself, in a registry."""
-        return self._make(registry=registry)
+        """The metric itself, in a registry. None of its children is ever removed, so each is looked up once."""
+        made = self._make(registry=registry)
+        known: dict[tuple[str, ...], MetricT] = {}
+        look_up = made.labels
+
+        def labels(*values: str) -> MetricT:
+            child = known.get(values)
+            if child is None:
+                child = known[values] = look_up(*values)
+            return child
+
+        vars(made)["labels"] = labels
+        return made
 
     def __get__(self, metrics: "Metrics", owner: type["Metrics"]) -> MetricT:
         """What `metrics.name` is."""

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from app.api.application import build_application
 from app.api.protocol import protocol_with
+from app.api.shortcuts import Shortcuts
 from app.console import PAGES
 from app.core import Core, open_core
 from app.engine.keys import create_key
@@ -47,6 +48,12 @@ class Answer:
     @property
     def code(self) -> str:
         return str(self.json["code"])
+
+
+class Here:
+    """A client that stays."""
+
+    gone = False
 
 
 @dataclass(slots=True)
@@ -146,8 +153,8 @@ def settings_for(database_url: str, **changed: Any) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def serving(core: Core) -> AsyncIterator[Service]:
-    """Serve the API of a core on a free port of loopback."""
+async def serving(core: Core, *, short: bool = True) -> AsyncIterator[Service]:
+    """Serve the API of a core on a free port of loopback; if wished without the short ways of frequent calls."""
     # Like the service: the server's own log of requests would show their queries.
     logging.getLogger("uvicorn.access").setLevel("WARNING")
     # The protocol is named: without it the server leaves Nagle on, and each answer costs 40 ms.
@@ -156,9 +163,11 @@ async def serving(core: Core) -> AsyncIterator[Service]:
         port = listener.getsockname()[1]
         async with asyncio.TaskGroup() as group:
             application = build_application(core, tasks=group, pages=PAGES)
+            none = Shortcuts({}, surroundings=application.front)
             config = uvicorn.Config(
                 application,
                 http=protocol_with(
+                    shortcuts=application.shortcuts if short else none,
                     header_seconds_max=core.settings.limits.header_seconds_max,
                     answer_seconds_max=core.settings.limits.answer_seconds_max,
                     connections_max=core.settings.server.connections_max,

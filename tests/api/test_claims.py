@@ -14,7 +14,7 @@ from app.engine.accept import accept
 from app.engine.claim import claim as real_claim
 from app.engine.marks import Marks
 from app.engine.wake import queue_topic
-from tests.api.conftest import Answer, Service
+from tests.api.conftest import Answer, Here, Service
 from tests.engine.stories import KEY_SECONDS, arrival, wish
 
 if TYPE_CHECKING:
@@ -238,7 +238,10 @@ async def test_twins_that_wait_together_get_one_answer(service: Service) -> None
     for n in range(20):
         await service.accept(f"k{n}")
     async with asyncio.TaskGroup() as group:
-        twins = [group.create_task(desk.claim(desk.seat(wish, wait_seconds=5))) for _ in range(10)]
+        twins = [
+            group.create_task(desk.claim(desk.seat(wish, Here(), wait_seconds=5)))
+            for _ in range(10)
+        ]
     assert len({one.token for twin in twins for one in twin.result()}) == 1
     assert {len(twin.result()) for twin in twins} == {1}
 

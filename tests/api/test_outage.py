@@ -15,7 +15,7 @@ from app.api.desk import ClaimDesk
 from app.domain.model import ClaimRequest
 from app.engine.transaction import DatabaseUnavailable
 from app.settings import Database
-from tests.api.conftest import Answer, Service, opened
+from tests.api.conftest import Answer, Here, Service, opened
 from tests.database import Server
 
 SECONDS_MAX = 4.0
@@ -153,7 +153,7 @@ async def test_all_waiting_claims_are_told_at_once_when_the_database_goes(remote
 
     async def wait() -> str:
         try:
-            return str(await desk.claim(desk.seat(wish, wait_seconds=30)))
+            return str(await desk.claim(desk.seat(wish, Here(), wait_seconds=30)))
         except DatabaseUnavailable as error:
             return error.code
 

@@ -1,17 +1,15 @@
 """The calls that come most pass the framework by, and nobody can tell from what is answered."""
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
-from app.api.application import Application
 from app.api.routes import CALLS
 from app.api.shortcuts import FREQUENT
-from tests.api.conftest import Service
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
+from app.core import Draining
+from tests.api.conftest import Answer, Service, serving
 
 TURN = "turn_" + "0" * 26
 PATHS = (
@@ -30,56 +28,51 @@ PATHS = (
 BODIES = (b"", b"{", b'{"unknown": 1}', b'{"queue": "default", "agent": "a"}', b'{"payload": 1}')
 
 
-async def _answer(
-    app: "ASGIApp", method: str, path: str, *, key: str | None, body: bytes
-) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """What an application answers, without a server in between."""
-    headers = [(b"content-type", b"application/json"), (b"idempotency-key", b"k")]
-    if key is not None:
-        headers.append((b"authorization", f"Bearer {key}".encode()))
-    scope: dict[str, Any] = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-        "state": {},
-    }
-    sent: list[Message] = []
+@pytest.fixture
+async def long(service: Service) -> AsyncIterator[Service]:
+    """The same service behind a server that knows no short ways."""
+    async with serving(replace(service.core, draining=Draining()), short=False) as other:
+        other.keys = service.keys
+        yield other
 
-    async def receive() -> "Message":
-        return {"type": "http.request", "body": body, "more_body": False}
 
-    async def send(message: "Message") -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    content = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], sent[0]["headers"], content
+def _seen(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    return answer.status, headers | {"date": ""}, answer.body
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "PUT"])
-@pytest.mark.parametrize("path", PATHS)
 async def test_a_frequent_call_is_answered_as_the_framework_answers_it(
-    service: Service, method: str, path: str
+    service: Service, long: Service, method: str
 ) -> None:
-    application = cast("Application", service.application)
-    for scope in (None, "read", "admin"):
-        key = None if scope is None else service.keys[scope]
-        # The last two are taken, each once: the second answer is another one.
-        for body in BODIES if scope != "admin" else BODIES[:-2]:
-            status, headers, content = await _answer(application, method, path, key=key, body=body)
-            other = await _answer(application.framework, method, path, key=key, body=body)
-            assert (status, content) == (other[0], other[2])
-            # What surrounds every request adds to both.
-            assert [one for one in headers if one in other[1]] == other[1]
+    headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+    for path in PATHS:
+        for scope in (None, "read", "admin"):
+            # The last two are taken, each once: the second answer is another one.
+            for body in BODIES if scope != "admin" else BODIES[:-2]:
+                answers = [
+                    await one.call(method, path, scope=scope, body=body, headers=headers)
+                    for one in (service, long)
+                ]
+                assert _seen(answers[0]) == _seen(answers[1]), (path, scope, body)
+
+
+async def test_what_a_frequent_call_does_is_done_the_long_way_too(
+    service: Service, long: Service
+) -> None:
+    seen: list[object] = []
+    for one in (service, long):
+        accepted = await one.accept(f"k-{one.port}")
+        claimed = await one.claim()
+        (turn,) = claimed.json["turns"]
+        renewed = await one.post(
+            f"/v1/turns/{turn['id']}/renew", {"lease_token": turn["lease_token"]}
+        )
+        sealed = await one.seal(turn, [{"destination": "loopback", "payload": 1}])
+        answers = (accepted, claimed, renewed, sealed)
+        seen.append([(a.status, [(n, type(v)) for n, v in a.json.items()]) for a in answers])
+        seen.append([sorted(name.lower() for name in a.headers) for a in answers])
+    assert seen[:2] == seen[2:]
 
 
 async def test_every_frequent_call_is_one_and_is_counted_by_its_route(service: Service) -> None:
