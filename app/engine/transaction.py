@@ -99,7 +99,7 @@ async def transact(
         tried += 1
         try:
             async with _connection(pool) as connection:
-                if explicit or lock_wait_ms is not None or begin is not None:
+                if explicit or begin is not None:
                     return await _committed(connection, work, lock_wait_ms, begin)
                 return await work(connection)
         except _RETRIED as error:
