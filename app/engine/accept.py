@@ -128,6 +128,11 @@ async def _accept_part(
         )
     known = await _known(connection, arrivals, lost)
     found = [accepted or known.get(n) for n, accepted in enumerate(found)]
+    later = [one for one, accepted in zip(arrivals, found, strict=True) if not (accepted or one.is_now)]
+    if later:
+        (row,) = await SQL["find_too_far"].rows(connection, **_times(later))
+        if row["is_too_far"]:
+            raise InvalidContent(Problem("/not_before", "out_of_range"))
     return {positions[n]: accepted for n, accepted in enumerate(found) if accepted is not None}
 
 
@@ -140,7 +145,6 @@ async def _accept_alone(
     lock_wait_ms: int | None,
 ) -> list[Accepted | None]:
     found: list[Accepted | None] = [None] * len(arrivals)
-    keys = sorted((one.scope, key, n) for n, one in enumerate(arrivals, 1) for key in one.keys)
     rows = await SQL["accept_inbound"].rows(
         connection,
         senders=list({arrival.source for arrival in arrivals}),
@@ -148,15 +152,11 @@ async def _accept_alone(
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],
         turns=[turn for _, turn in minted],
-        key_counts=[len(arrival.keys) for arrival in arrivals],
-        key_numbers=[n for _, _, n in keys],
-        keys=[key for _, key, _ in keys],
         priorities=[arrival.priority for arrival in arrivals],
-        delays=[arrival.delay_seconds for arrival in arrivals],
-        not_befores=[arrival.not_before for arrival in arrivals],
-        delays_max=[arrival.delay_seconds_max for arrival in arrivals],
         key_seconds=key_seconds,
         lock_wait_ms=lock_wait_ms,
+        **_times(arrivals),
+        **keys_of(arrivals),
         **contents(arrivals),
     )
     positions = {turn: n for n, (_, turn) in enumerate(minted)}
@@ -171,6 +171,15 @@ async def _accept_alone(
             key_expires_at=row["expires_at"],
         )
     return found
+
+
+def _times(arrivals: Sequence[Arrival]) -> dict[str, object]:
+    """When each is to be due, and how far ahead that may lie."""
+    return {
+        "delays": [arrival.delay_seconds for arrival in arrivals],
+        "not_befores": [arrival.not_before for arrival in arrivals],
+        "delays_max": [arrival.delay_seconds_max for arrival in arrivals],
+    }
 
 
 async def _known(

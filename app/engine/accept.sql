@@ -43,10 +43,10 @@ fresh_key as (
         -- Evaluated once, before the first lock is waited for, and for this transaction alone.
         (select case when :lock_wait_ms::int > 0 then set_config('lock_timeout', :lock_wait_ms::text, true) end)
         is distinct from ''
-        and (
-            (:not_befores::timestamptz[])[given.number]
-            > sink.now() + make_interval(secs => (:delays_max::double precision[])[given.number])
-        ) is not true
+        and coalesce(
+            (:not_befores::timestamptz[])[given.number],
+            sink.now() + make_interval(secs => (:delays::double precision[])[given.number])
+        ) <= sink.now() + make_interval(secs => (:delays_max::double precision[])[given.number])
     order by given.place
     on conflict do nothing
     returning turn
@@ -97,7 +97,7 @@ lane as (
     select queue, conversation, entering, turn
     from numbered
     where nth <= 1
-    order by queue, conversation
+    order by queue collate "C", conversation collate "C"
     on conflict (queue, conversation) do update
     set tail = l.tail + excluded.tail, holder = coalesce(l.holder, excluded.holder)
     returning l.queue, l.conversation, l.tail, l.holder
@@ -172,9 +172,13 @@ returning turn, to_state as state, at + make_interval(secs => :key_seconds) as e
 
 -- name: find_too_far
 -- Whether any of these would be due too far ahead by this clock.
-select exists (
-    select from unnest(:not_befores::timestamptz[], :delays_max::double precision[]) as t (not_before, delay_seconds_max)
-    where not_before > sink.now() + make_interval(secs => delay_seconds_max)
+select exists(
+    select
+    from unnest(:not_befores::timestamptz[], :delays::double precision[], :delays_max::double precision[])
+        as t (not_before, delay_seconds, delay_seconds_max)
+    where
+        coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds))
+        > sink.now() + make_interval(secs => t.delay_seconds_max)
 ) as is_too_far;
 
 -- name: drop_keys
