@@ -87,7 +87,7 @@ INDEXES: dict[str, set[str]] = {
     "leave_lanes": {"outbox_pkey", "outbox_set"},
     "move_on": {"outbox_blocked", "outbox_set", "outbox_lane"},
     "settle_turns": {"outbox_set", "turn_pkey"},
-    "record_facts": {"outbox_pkey", "event_turn"},
+    "record_facts": {"outbox_pkey", "event_pkey"},
     "find_lapsed_turns": {"turn_processing"},
     "find_lapsed_messages": {"outbox_sending"},
     "lock_turns": {"turn_pkey"},
@@ -99,8 +99,8 @@ INDEXES: dict[str, set[str]] = {
     "redrive_turns": {"turn_pkey"},
     "find_stuck": {"turn_pkey", "outbox_set"},
     "reseal_turns": {"outbox_pkey"},
-    "redrive_messages": {"outbox_pkey", "outbox_set", "event_turn"},
-    "find_redriven_turns": {"event_turn"},
+    "redrive_messages": {"outbox_pkey", "outbox_set", "event_pkey"},
+    "find_redriven_turns": {"event_pkey"},
     "resolve_messages": {"outbox_pkey"},
     "ask_resends": {"outbox_pkey"},
     "find_resends": set(),
@@ -110,7 +110,7 @@ INDEXES: dict[str, set[str]] = {
     "find_states": {"turn_pkey"},
     "find_turns": {"turn_pkey", "inbound_turn"},
     "find_messages": {"outbox_set", "outbox_payload_pkey"},
-    "find_events": {"event_turn"},
+    "find_events": {"event_pkey"},
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.domain.model import Claimed, Taken
+from app.engine.gather import LOCK_WAIT_MS
 from app.engine.operation_batch import work_on
 from tests.engine.stories import (
     DEAD,
@@ -59,7 +60,7 @@ def counted(one: Sink) -> Counted:
         sent: list[str] = []
 
         def listen(record: object) -> None:
-            sent.append(str(getattr(record, "query", "")).split()[0].rstrip(";").lower())
+            sent.append(str(getattr(record, "query", "")).replace(";", " ").split()[0].lower())
 
         with connection.query_logger(listen):
             await verb()
@@ -89,6 +90,24 @@ async def _taken(sink: Sink, many: int) -> list[Taken]:
 async def test_accept_is_one_statement(one: Sink, counted: Counted, many: int) -> None:
     arrivals = [arrival(f"k{n}", f"c{n}") for n in range(many)]
     assert len(await counted(lambda: one.accept(*arrivals))) == 1
+
+
+@MANY
+async def test_accept_with_others_is_one_statement_and_no_transaction_around_it(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    arrivals = [arrival(f"k{n}", f"c{n}") for n in range(many)]
+    sent = await counted(lambda: one.accept(*arrivals, lock_wait_ms=LOCK_WAIT_MS))
+    assert sent == ["with"]
+
+
+@MANY
+async def test_what_has_several_statements_says_with_its_beginning_how_long_it_waits(
+    one: Sink, counted: Counted, many: int
+) -> None:
+    said = [short(f"k{n}", f"c{n}") for n in range(many)]
+    sent = await counted(lambda: one.accept(*said, lock_wait_ms=LOCK_WAIT_MS))
+    assert sent == ["begin", "with", "insert", "with", "with", "with", "commit"]
 
 
 @MANY
@@ -333,7 +352,7 @@ async def test_a_pause_is_two_and_one_behind_those_who_take(one: Sink, counted: 
 
 
 @MANY
-async def test_a_batch_of_an_operation_is_five_more_than_its_verb(
+async def test_a_batch_of_an_operation_is_four_more_than_its_verb(
     one: Sink, counted: Counted, many: int
 ) -> None:
     held = await _hold(one, many)
@@ -341,7 +360,7 @@ async def test_a_batch_of_an_operation_is_five_more_than_its_verb(
     operation = await one.begin("turn", "redrive")
     sent = await counted(lambda: work_on(one.pool, operation, rows_max=many))
     verb = [*["with"] * 2, *["select"] * 2]
-    assert sent == ["begin", *["select"] * 2, "with", *["select"] * 3, *verb, "update", "commit"]
+    assert sent == ["begin", "select", "with", *["select"] * 3, *verb, "update", "commit"]
 
 
 async def test_loops_that_find_nothing_ask_once(one: Sink, counted: Counted) -> None:
