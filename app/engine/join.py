@@ -1,7 +1,7 @@
 """Join: people send three short messages, not one. Inbound of a conversation share a turn that was never claimed.
 
 Only the last turn of a lane gains inbound, under the lane's lock and its own: a claim skips it meanwhile, and one that
-came first has made it a turn that nobody joins. The claim reads its inbound in a later statement, so it misses none.
+came first has made it a turn that nobody joins. The turn counts its inbound, so that the claim misses none.
 """
 
 from collections.abc import Mapping, Sequence
