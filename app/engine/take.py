@@ -145,7 +145,7 @@ def intact(row: "Record") -> bool:
 
 def taken_of(row: "Record", earlier: "Record | None") -> Taken:
     """What was taken, from its row, and from that of what came before it, where there is something."""
-    told: Mapping[str, Any] = NOTHING if earlier is None else earlier
+    told: Mapping[str, Any] | Record = NOTHING if earlier is None else earlier
     return Taken(
         message=row["id"],
         turn=row["turn"],

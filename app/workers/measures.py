@@ -1,5 +1,6 @@
 """Tells of turns and messages: how many there are, how old they are, and how long those took that came to their end."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from app.core import Core
@@ -27,11 +28,13 @@ HOLDS = ("held", "escalated")
 def note_turns(core: Core, settled: Iterable[Settled]) -> None:
     """Count the turns that moved with their messages, and time those that are replied."""
     moves = {one.turn.turn: one.turn for one in settled if one.turn is not None}
+    counts = Counter((core.queue_label(move.queue), move.state) for move in moves.values())
+    for labels, count in counts.items():
+        core.metrics.settled.labels(*labels).inc(count)
     for move in moves.values():
-        queue = core.queue_label(move.queue)
-        core.metrics.settled.labels(queue, move.state).inc()
         # Who tells of another was no input, and no agent sealed it.
         if move.state == TurnState.REPLIED and move.sealed_seconds is not None:
+            queue = core.queue_label(move.queue)
             core.metrics.accept_to_replied_seconds.labels(queue).observe(move.age_seconds)
             core.metrics.seal_to_replied_seconds.labels(queue).observe(move.sealed_seconds)
 
