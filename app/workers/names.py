@@ -11,9 +11,10 @@ from app.engine.overview import names_in_use
 
 log = logging.getLogger(__name__)
 
-# Intervals of the sweep between two looks, while anything happens and while nothing does.
+# Intervals of the sweep between two looks.
 EVERY_INTERVALS = 5
-EVERY_INTERVALS_QUIET = 30
+# While nothing is told, and others are heard: rows name nothing new.
+QUIET_SECONDS = 30.0
 TOLD_MAX = 20
 
 
@@ -22,9 +23,7 @@ class Names:
 
     def __init__(self, core: Core, stirred: asyncio.Event | None = None) -> None:
         self._core = core
-        interval = core.settings.sweep.interval_seconds
-        self.rest_seconds = EVERY_INTERVALS * interval
-        self._quiet_seconds = EVERY_INTERVALS_QUIET * interval
+        self.rest_seconds = EVERY_INTERVALS * core.settings.sweep.interval_seconds
         # Set by whatever is told to anybody: only then rows name something new.
         self._stirred = stirred or asyncio.Event()
 
@@ -41,4 +40,4 @@ class Names:
                     "work waits for a %s that is not configured here", kind, extra={kind: name}
                 )
             core.unconfigured[kind] = unknown
-        return self._quiet_seconds if core.wakes.listening else self.rest_seconds
+        return core.wakes.rest_seconds(self.rest_seconds, heard_seconds=QUIET_SECONDS)
