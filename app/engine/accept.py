@@ -8,7 +8,7 @@ from uuid import UUID
 from app.domain.errors import InvalidContent, Problem
 from app.domain.ids import IdFactory
 from app.domain.model import Accepted, Arrival
-from app.engine.arrivals import contents, keys_of
+from app.engine.arrivals import content, contents, keys_of
 from app.engine.join import accept_joining
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
@@ -128,7 +128,9 @@ async def _accept_part(
         )
     known = await _known(connection, arrivals, lost)
     found = [accepted or known.get(n) for n, accepted in enumerate(found)]
-    later = [one for one, accepted in zip(arrivals, found, strict=True) if not (accepted or one.is_now)]
+    later = [
+        one for one, accepted in zip(arrivals, found, strict=True) if not (accepted or one.is_now)
+    ]
     if later:
         (row,) = await SQL["find_too_far"].rows(connection, **_times(later))
         if row["is_too_far"]:
@@ -145,20 +147,23 @@ async def _accept_alone(
     lock_wait_ms: int | None,
 ) -> list[Accepted | None]:
     found: list[Accepted | None] = [None] * len(arrivals)
-    rows = await SQL["accept_inbound"].rows(
-        connection,
-        senders=list({arrival.source for arrival in arrivals}),
-        scopes=[arrival.scope for arrival in arrivals],
-        body_hashes=[arrival.body_hash for arrival in arrivals],
-        inbounds=[inbound for inbound, _ in minted],
-        turns=[turn for _, turn in minted],
-        priorities=[arrival.priority for arrival in arrivals],
-        key_seconds=key_seconds,
-        lock_wait_ms=lock_wait_ms,
-        **_times(arrivals),
-        **keys_of(arrivals),
-        **contents(arrivals),
-    )
+    if len(arrivals) == 1 and arrivals[0].is_plain and lock_wait_ms is None:
+        rows = await _insert_one(connection, arrivals[0], *minted[0], key_seconds=key_seconds)
+    else:
+        rows = await SQL["accept_inbound"].rows(
+            connection,
+            senders=list({arrival.source for arrival in arrivals}),
+            scopes=[arrival.scope for arrival in arrivals],
+            body_hashes=[arrival.body_hash for arrival in arrivals],
+            inbounds=[inbound for inbound, _ in minted],
+            turns=[turn for _, turn in minted],
+            priorities=[arrival.priority for arrival in arrivals],
+            key_seconds=key_seconds,
+            lock_wait_ms=lock_wait_ms,
+            **_times(arrivals),
+            **keys_of(arrivals),
+            **contents(arrivals),
+        )
     positions = {turn: n for n, (_, turn) in enumerate(minted)}
     for row in rows:
         n = positions[row["turn"]]
@@ -171,6 +176,22 @@ async def _accept_alone(
             key_expires_at=row["expires_at"],
         )
     return found
+
+
+async def _insert_one(
+    connection: "Link", arrival: Arrival, inbound: UUID, turn: UUID, *, key_seconds: float
+) -> "list[Record]":
+    return await SQL["accept_one"].rows(
+        connection,
+        scope=arrival.scope,
+        key=arrival.key,
+        body_hash=arrival.body_hash,
+        inbound=inbound,
+        turn=turn,
+        priority=arrival.priority,
+        key_seconds=key_seconds,
+        **content(arrival),
+    )
 
 
 def _times(arrivals: Sequence[Arrival]) -> dict[str, object]:

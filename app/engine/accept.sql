@@ -52,7 +52,8 @@ fresh_key as (
     returning turn
 ),
 
-fresh as (
+-- Else each of these is worked out wherever it is looked at.
+fresh as materialized (
     select
         new.turn,
         new.number,
@@ -75,7 +76,6 @@ fresh as (
         group by turn
         having count(*) >= (:key_counts::int[])[array_position(:turns::uuid[], turn)]
     ) as new
-    offset 0 -- else each of these is worked out wherever it is looked at
 ),
 
 numbered as (
@@ -168,6 +168,94 @@ new_turn as (
 insert into sink.event (turn, verb, to_state)
 select turn, 'accept', state
 from placed
+returning turn, to_state as state, at + make_interval(secs => :key_seconds) as expires_at;
+
+-- name: accept_one
+-- The same for one alone with one key that is due at once: without what only several need, for most of what a single
+-- accept costs is setting its steps up.
+with held as materialized (
+    select
+        coalesce(
+            (select true from sink.pause as p where p.kind = 'source' and p.name = :source::text),
+            (
+                select true from sink.turn as h
+                where h.held_source = :source::text and h.state = 'scheduled'
+                order by h.held_source, h.created_at, h.id limit 1
+            ),
+            false
+        ) as is_held
+),
+
+fresh as (
+    insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
+    values (
+        :scope, :key, :body_hash, :inbound, :turn, sink.now(), sink.now() + make_interval(secs => :key_seconds)
+    )
+    on conflict do nothing
+    returning turn
+),
+
+lane as (
+    insert into sink.lane as l (queue, conversation, tail, holder)
+    select :queue::text, :conversation::text, 1, fresh.turn
+    from fresh
+    where :conversation::text is not null and not (select held.is_held from held)
+    on conflict (queue, conversation) do update
+    set tail = l.tail + excluded.tail, holder = coalesce(l.holder, excluded.holder)
+    returning l.tail, l.holder
+),
+
+new_inbound as (
+    insert into sink.inbound (
+        id, turn, queue, source, conversation, received_at, key_expires_at, content_type, headers, metadata, body,
+        strict_json, view, reply, reply_expires_at
+    )
+    select
+        :inbound,
+        fresh.turn,
+        :queue,
+        :source,
+        :conversation,
+        sink.now(),
+        sink.now() + make_interval(secs => :key_seconds),
+        :content_type,
+        :header::text::jsonb,
+        :metadata,
+        :body,
+        :strict,
+        :view,
+        :reply,
+        :reply_expires
+    from fresh
+),
+
+new_turn as (
+    insert into sink.turn (
+        id, queue, conversation, lane_seq, priority, state, created_at, due_at, held_source, input_bytes
+    )
+    select
+        fresh.turn,
+        :queue,
+        :conversation,
+        lane.tail,
+        :priority::int,
+        case
+            when held.is_held then 'scheduled'
+            when :conversation::text is null or lane.holder = fresh.turn then 'queued'
+            else 'waiting'
+        end,
+        sink.now(),
+        case when held.is_held then 'infinity' else sink.now() end,
+        case when held.is_held then :source::text end,
+        octet_length(:body::bytea)
+    from fresh
+    cross join held
+    left join lane on true
+    returning id, state
+)
+
+insert into sink.event (turn, verb, to_state)
+select id, 'accept', new_turn.state from new_turn
 returning turn, to_state as state, at + make_interval(secs => :key_seconds) as expires_at;
 
 -- name: find_too_far

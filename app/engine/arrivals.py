@@ -6,14 +6,33 @@ from collections.abc import Sequence
 from app.domain.model import Arrival
 
 
+def content(arrival: Arrival) -> dict[str, object]:
+    """The columns of one that arrived, for the statement that writes it alone."""
+    return {
+        "queue": arrival.queue,
+        "source": arrival.source,
+        "conversation": arrival.conversation,
+        "content_type": arrival.content_type,
+        "header": json.dumps(dict(arrival.headers)) if arrival.headers else "{}",
+        "metadata": arrival.metadata,
+        "body": arrival.body,
+        "strict": arrival.strict_json,
+        "view": arrival.view,
+        "reply": arrival.reply,
+        "reply_expires": arrival.reply_expires_at,
+    }
+
+
 def contents(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    """The columns of what arrived, for the statements that write it."""
+    """The same of several, for the statements that write them together."""
     return {
         "queues": [arrival.queue for arrival in arrivals],
         "sources": [arrival.source for arrival in arrivals],
         "conversations": [arrival.conversation for arrival in arrivals],
         "content_types": [arrival.content_type for arrival in arrivals],
-        "headers": [json.dumps(dict(arrival.headers)) for arrival in arrivals],
+        "headers": [
+            json.dumps(dict(arrival.headers)) if arrival.headers else "{}" for arrival in arrivals
+        ],
         "metadatas": [arrival.metadata for arrival in arrivals],
         "bodies": [arrival.body for arrival in arrivals],
         "stricts": [arrival.strict_json for arrival in arrivals],

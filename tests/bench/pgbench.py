@@ -69,10 +69,23 @@ async def accept_script(
 
 
 def _spelled(text: str, values: Sequence[object], new: dict[str, str], *, server: int) -> str:
-    """A statement with its values in it; ids are made by the server."""
+    """A statement with its values in it; ids are made by the server.
+
+    What is new each time is made once, in a step before the others: the statement may look at it more than once.
+    """
     mint = "uuidv7()" if server >= 18 else "gen_random_uuid()"  # the first that has it
     spelled = [_literal(value, new, mint) for value in values]
-    return re.sub(r"\$(\d+)", lambda match: spelled[int(match[1]) - 1], text)
+    made = {
+        f"p{n}": one
+        for n, one in enumerate(spelled)
+        if mint in one or any(v in one for v in new.values())
+    }
+    for name in made:
+        spelled[int(name[1:])] = f"(select made.{name} from made)"
+    text = re.sub(r"\$(\d+)", lambda match: spelled[int(match[1]) - 1], text.strip())
+    columns = ", ".join(f"{one} as {name}" for name, one in made.items())
+    first, rest = f"with made as materialized (select {columns})", text.removeprefix("with ")
+    return f"{first}, {rest}" if rest != text else f"{first} {text}"
 
 
 def _literal(value: object, new: dict[str, str], mint: str) -> str:

@@ -66,6 +66,24 @@ def test_schema_sql_is_the_sum_of_the_revisions(database_url: str) -> None:
     assert dump(database_url) == SCHEMA.read_text(encoding="utf-8"), "run `make schema`"
 
 
+async def test_events_that_are_there_keep_their_numbers_while_their_index_is_built(
+    database_url: str, admin: "Admin"
+) -> None:
+    await admin.execute("""
+        alter table sink.event drop constraint event_pkey, add primary key (id);
+        create index event_turn on sink.event (turn, id);
+        -- As it is left by a build that was cut short.
+        create index event_of_turn on sink.event (turn);
+        update sink.alembic_version set version_num = '0004';
+        insert into sink.event (turn, verb, to_state)
+        select gen_random_uuid(), 'accept', 'queued' from generate_series(1, 100)
+    """)
+    before = await admin.fetch("select * from sink.event order by id")
+    await schema.upgrade(database_url)
+    assert await admin.fetch("select * from sink.event order by id") == before
+    assert dump(database_url) == SCHEMA.read_text(encoding="utf-8")
+
+
 async def test_every_table_is_known(admin: "Admin") -> None:
     rows = await admin.fetch(
         "select relname from pg_class where relnamespace = 'sink'::regnamespace and relkind = 'r'"

@@ -67,17 +67,27 @@ PLANTS = {
                 accept,
                 "accept_inbound",
                 {
-                    (
-                        '    order by item.scope collate "C", given.key collate "C", position\n'
-                        "    on conflict do nothing"
-                    ): """
+                    "    order by given.place\n    on conflict do nothing": """
     and not exists (
-        select from sink.idempotency_key as known where known.scope = item.scope and known.key = given.key
+        select from sink.idempotency_key as known
+        where known.scope = (:scopes::text[])[given.number] and known.key = (:keys::text[])[given.nth]
     )
-    order by item.scope, given.key, position
+    order by given.place
     on conflict (scope, key) do update set inbound = excluded.inbound, turn = excluded.turn"""
                 },
-            )
+            ),
+            Edit(
+                accept,
+                "accept_one",
+                {
+                    "    values (\n": "    select\n",
+                    "key_seconds)\n    )\n    on conflict do nothing": """key_seconds)
+    where not exists (
+        select from sink.idempotency_key as known where known.scope = :scope and known.key = :key
+    )
+    on conflict (scope, key) do update set inbound = excluded.inbound, turn = excluded.turn""",
+                },
+            ),
         ],
     ),
     "acknowledged-first": Plant(
@@ -94,12 +104,20 @@ PLANTS = {
                 accept,
                 "accept_inbound",
                 {
-                    "        body,\n        strict_json,\n        view": """
-        convert_to(convert_from(body, 'UTF8')::jsonb::text, 'UTF8'),
-        strict_json,
-        view"""
+                    "        (:bodies::bytea[])[number],\n": """
+        convert_to(convert_from((:bodies::bytea[])[number], 'UTF8')::jsonb::text, 'UTF8'),
+"""
                 },
-            )
+            ),
+            Edit(
+                accept,
+                "accept_one",
+                {
+                    "        :body,\n": """
+        convert_to(convert_from(:body, 'UTF8')::jsonb::text, 'UTF8'),
+"""
+                },
+            ),
         ],
     ),
     "duplicate-409": Plant(

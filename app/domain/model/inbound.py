@@ -50,6 +50,11 @@ class Arrival:
         return self.joining is not None and self.conversation is not None and self.is_now
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is one turn of its own under one key, from now on."""
+        return self.is_now and not self.also and not self.may_join
+
+    @property
     def is_now(self) -> bool:
         """Whether no later time is named for it."""
         return self.not_before is None and not self.delay_seconds
