@@ -27,7 +27,7 @@ ifneq ($(strip $(shell $(PY) -I -c 'print(open("$(STAMP)").read())' 2>/dev/null)
 MOVED := moved
 endif
 
-.PHONY: help run demo test torture bench check fix lock schema clean moved
+.PHONY: help run demo test torture bench peers check fix lock schema clean moved
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -53,6 +53,10 @@ torture: $(STAMP) ## Break everything for two minutes, or as long as ARGS says, 
 bench: $(STAMP) ## The figures, beside what Postgres itself can do: under twelve minutes
 	@unset DATABASE_URL http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; \
 	  exec $(PY) -m tests.bench $(ARGS)
+
+# The peers' environments are made first, outside this folder: make peers ARGS="--only pg-boss --json peers.json"
+peers: $(STAMP) ## The figures beside those of the libraries one could take instead: under 25 minutes
+	@unset DATABASE_URL; exec $(PY) -m tests.bench.peers $(ARGS)
 
 # Every stage runs, whatever the others found.
 check: $(STAMP) ## Format, lint, types, architecture, SQL, migrations

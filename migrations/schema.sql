@@ -501,7 +501,7 @@ ALTER TABLE ONLY sink.differing
     ADD CONSTRAINT differing_pkey PRIMARY KEY (source, key);
 
 ALTER TABLE ONLY sink.event
-    ADD CONSTRAINT event_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT event_pkey PRIMARY KEY (turn, id);
 
 ALTER TABLE ONLY sink.follow_up
     ADD CONSTRAINT follow_up_pkey PRIMARY KEY (turn, seal, "position");
@@ -562,8 +562,6 @@ CREATE INDEX attempt_request ON sink.attempt USING btree (request) WHERE (reques
 CREATE INDEX claim_request_expiry ON sink.claim_request USING btree (expires_at);
 
 CREATE INDEX differing_last ON sink.differing USING btree (last_at);
-
-CREATE INDEX event_turn ON sink.event USING btree (turn, id);
 
 CREATE INDEX follow_up_child ON sink.follow_up USING btree (child);
 

@@ -32,6 +32,7 @@ from app.engine.operation import (
     queue_is_known,
 )
 from app.engine.pages import LATEST
+from app.engine.wake import SWEEP
 
 REASON_BYTES_MAX: Final = 1000
 
@@ -81,6 +82,7 @@ async def _bulk(api: Api, request: Request, principal: Principal, *, kind: Kind)
         found, more = await count_matches(api.core.pool, order, until=LATEST)
         return json_answer({"dry_run": True, "found": found, "more": more})
     operation = await begin_operation(api.core.pool, order, ids=api.core.ids, by=principal.key_id)
+    api.core.wakes.tell(SWEEP)
     answer = _fields(operation)
     headers = {"Location": f"/v1/operations/{answer['id']}"}
     return json_answer(answer, status=202, headers=headers)

@@ -1,5 +1,5 @@
-"""The claim desk: all who wait for turns of a queue are served by one query at a time, and by one a second while
-there is nothing.
+"""The claim desk: all who wait for turns of a queue are served by one query at a time, and by few while there is
+nothing.
 
 A waiter holds no database connection. Who has left is not served; nothing is claimed for anybody while the service
 drains.
@@ -15,10 +15,13 @@ from app.core import Core
 from app.domain.errors import NotReady, SinksweepError
 from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim import claim
+from app.engine.marks import Marks
 from app.engine.transaction import Busy
 from app.engine.wake import queue_topic
 
 POLL_SECONDS: Final = 1.0
+# While others are heard: what becomes due is told of by this process's own lookout.
+HEARD_SECONDS: Final = 10.0
 SEATS_MAX: Final = 64
 TURNS_MAX: Final = 100
 
@@ -80,9 +83,11 @@ class _Line:
     served: bool = False
     # Set to have the queue looked at; there while the line is served.
     told: asyncio.Event | None = None
-    # How many are asked for at once: one while there is nothing, more as long as there is enough.
-    width: int = 1
+    # How many are asked for at once: all who fit, and one only to see whether there is still nothing.
+    width: int = SEATS_MAX
     empty: bool = False
+    # When it is looked at again, whatever comes; on the monotonic clock.
+    looks_at: float = 0.0
 
 
 class ClaimDesk:
@@ -91,6 +96,7 @@ class ClaimDesk:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lines: dict[str, _Line] = {}
+        self._marks = Marks()
 
     def seat(self, request: ClaimRequest, client: Client, *, wait_seconds: float) -> Seat:
         """A place for a request that has so long to wait."""
@@ -102,7 +108,7 @@ class ClaimDesk:
         line = self._lines.setdefault(queue, _Line())
         line.seats.append(seat)
         # A queue that was empty a moment ago is looked at again soon enough for who has the time.
-        has_time = seat.until - time.monotonic() > POLL_SECONDS
+        has_time = seat.until > line.looks_at
         if line.told is not None and not (line.empty and has_time and not seat.may_repeat):
             line.told.set()
         try:
@@ -156,7 +162,7 @@ class ClaimDesk:
             if claimed is not None:
                 seat.answer(claimed)
         if any(claimed is not None for claimed in answers):
-            line.width, line.empty = min(line.width * 2, SEATS_MAX), False
+            line.width, line.empty = SEATS_MAX, False
             return
         line.width = 1
         line.empty = not any(seat.answered for seat in asked)
@@ -188,6 +194,7 @@ class ClaimDesk:
                 pool,
                 [seat.request for seat in seats],
                 still_wanted=lambda position: not seats[position].gone,
+                marks=self._marks,
             )
         except Exception as error:
             if isinstance(error, NotReady) and not isinstance(error, Busy):
@@ -216,8 +223,12 @@ class ClaimDesk:
 
     async def _rest(self, line: _Line, told: asyncio.Event) -> None:
         """Wait for a wake-up, somebody new, the first who has waited enough, or the next poll."""
-        poll = POLL_SECONDS * (0.75 + self._core.jitter.random() / 4)
-        first = min(seat.until for seat in line.seats) - time.monotonic()
+        poll = self._core.wakes.rest_seconds(POLL_SECONDS, heard_seconds=HEARD_SECONDS)
+        poll *= 0.75 + self._core.jitter.random() / 4
+        first = min(seat.until for seat in line.seats)
+        line.looks_at = min(time.monotonic() + poll, first)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(poll, first))):
+            async with asyncio.timeout(max(0.0, line.looks_at - time.monotonic())):
                 await told.wait()
+                # Whatever has come may be for many.
+                line.width = SEATS_MAX

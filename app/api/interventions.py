@@ -21,7 +21,7 @@ from app.engine.keys import Principal
 from app.engine.redrive import redrive_messages, redrive_turns
 from app.engine.resend import resend_messages
 from app.engine.resolve import resolve_messages
-from app.engine.wake import OUTBOX, queue_topic, turn_topic
+from app.engine.wake import OUTBOX, RESEND, queue_topic, turn_topic
 
 # Where something stands that an earlier redrive has set going.
 _TURN_GOES: Final = frozenset(TurnState) - {
@@ -75,6 +75,8 @@ async def resend_message(api: Api, request: Request, principal: Principal) -> Re
     await read_nothing(api, request)
     message, place = await _message(api, request, principal)
     (outcome,) = await resend_messages(api.core.pool, [message], by=principal.key_id)
+    if outcome is not None and outcome.changed:
+        api.core.wakes.tell(RESEND)
     done = outcome is not None and outcome.state == MessageState.DELIVERED
     return _message_answer(api, message, place, outcome, done=done, code="not_resendable")
 

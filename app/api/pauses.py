@@ -15,7 +15,7 @@ from app.engine.keys import Principal
 from app.engine.overview import names_in_use
 from app.engine.pause import EVERYTHING, Pause, find_pauses, pause, resume
 from app.engine.pause import Kind as Paused
-from app.engine.wake import EVERYBODY, OUTBOX, queue_topic
+from app.engine.wake import EVERYBODY, OUTBOX, SWEEP, queue_topic
 
 REASON_BYTES_MAX: Final = 1000
 _SHARED: Final = "The key is bound to queues, and this is shared with others."
@@ -83,9 +83,13 @@ async def _resume(api: Api, request: Request, principal: Principal, kind: Paused
     name = await _name(api, request, principal, kind)
     await resume(api.core.pool, kind, name)
     log.warning("resumed", extra={"reason": kind, **_named(kind, name)})
-    topics = {"all": EVERYBODY, "queue": queue_topic(name), "destination": OUTBOX}
-    if kind in topics:
-        api.core.wakes.tell(topics[kind])
+    topics = {
+        "all": EVERYBODY,
+        "queue": queue_topic(name),
+        "source": SWEEP,
+        "destination": OUTBOX,
+    }
+    api.core.wakes.tell(topics[kind])
     return _answer(kind, name, None)
 
 

@@ -78,6 +78,19 @@ class Wire:
         """What is left of the time of this call."""
         return max(0.0, min(self.until - time.monotonic(), TIMEOUT_SECONDS_MAX))
 
+    def of_call(
+        self, *, until: float, group: str, now: datetime | None, hidden: tuple[str, ...]
+    ) -> "Wire":
+        """The wire of one call: to one destination, over at `until`, and silent about what is `hidden`."""
+        return Wire(
+            http=self.http,
+            store=self.store,
+            until=until,
+            group=group,
+            now=now or self.now,
+            hidden=hidden,
+        )
+
     async def ask(
         self,
         method: Method,

@@ -138,21 +138,21 @@ def _outcome(exchange: Exchange, *, now: datetime, hidden: Sequence[str]) -> Out
         case NotSent() | Cut():
             return unanswered(exchange)
         case Answered():
-            answer = shown(exchange, hidden=hidden)
-            return _judge(answer, after_seconds=asked_seconds(exchange, now=now))
+            return _judge(exchange, shown(exchange, hidden=hidden), now=now)
         case _:
             assert_never(exchange)
 
 
-def _judge(answer: Answer, *, after_seconds: float | None) -> Outcome:
+def _judge(exchange: Answered, answer: Answer, *, now: datetime) -> Outcome:
     reason = f"http_{answer.status}"
     if answer.status in SHUT_STATUSES:
-        shut = SHUT_STATUSES[answer.status]
-        return RetryLater(reason, after_seconds, counted=False, answer=answer, shut=shut)
+        shut, after = SHUT_STATUSES[answer.status], asked_seconds(exchange, now=now)
+        return RetryLater(reason, after, counted=False, answer=answer, shut=shut)
     if answer.status in LATER_STATUSES:
         # Somebody who says when to come back has not failed, and costs the message no attempt.
-        counted = answer.status != THROTTLED and after_seconds is None
-        return RetryLater(reason, after_seconds=after_seconds, counted=counted, answer=answer)
+        after = asked_seconds(exchange, now=now)
+        counted = answer.status != THROTTLED and after is None
+        return RetryLater(reason, after_seconds=after, counted=counted, answer=answer)
     match answer.status // 100:
         case 2:
             return Delivered(answer=answer)

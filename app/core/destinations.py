@@ -132,11 +132,10 @@ class Route:
         """The wire of one call, which shows nothing of what it was given to send with."""
         reply = {} if message is None else message.reply or {}
         texts = (value for value in reply.values() if isinstance(value, str))
-        return replace(
-            wire,
+        return wire.of_call(
             until=time.monotonic() + self.settings.timeout_seconds,
             group=self.name,
-            now=wire.now if message is None else message.attempted_at,
+            now=None if message is None else message.attempted_at,
             hidden=(*secret_texts(one for one in secrets if one is not None), *texts),
         )
 

@@ -73,30 +73,31 @@ async def _accept_run(
     parts = [
         [n for n, one in enumerate(arrivals) if one.may_join is joins] for joins in (False, True)
     ]
-    # Alone, a single statement is its own transaction, and the second one only reads.
+    # A single statement is its own transaction, and the second one only reads.
     explicit = bool(parts[1]) or any(one.also for one in arrivals)
+    accepted: dict[int, Accepted] = {}
 
     async def work(connection: "Link") -> dict[int, Accepted]:
         found: dict[int, Accepted] = {}
         for part in parts:
             # One that lost a key to another of this call which was known by a second one has it the next time round.
             for _ in range(TRIES_MAX if explicit else 1):
-                if left := [n for n in part if n not in found]:
+                if left := [n for n in part if n not in found and n not in accepted]:
                     found |= await _accept_part(
                         connection,
                         [arrivals[n] for n in left],
                         [minted[n] for n in left],
                         left,
                         key_seconds=key_seconds,
+                        lock_wait_ms=lock_wait_ms,
                     )
         return found
 
     for _ in range(TRIES_MAX):
-        found = await transact(pool, work, explicit=explicit, lock_wait_ms=lock_wait_ms)
-        if len(found) == len(arrivals):
-            return [found[n] for n in range(len(arrivals))]
-        # Between the two statements a key went away: its holder was rolled back or purged. What this call did accept
-        # is committed, and answers as a duplicate of itself the next time round.
+        accepted |= await transact(pool, work, explicit=explicit, lock_wait_ms=lock_wait_ms)
+        if len(accepted) == len(arrivals):
+            return [accepted[n] for n in range(len(arrivals))]
+        # Between the two statements a key went away: its holder was rolled back or purged. The rest is committed.
     raise DatabaseUnavailable
 
 
@@ -107,12 +108,15 @@ async def _accept_part(
     positions: Sequence[int],
     *,
     key_seconds: float,
+    lock_wait_ms: int | None,
 ) -> dict[int, Accepted]:
     """Accept what is new of these, and recall the rest, by their `positions` in the call."""
     if arrivals[0].may_join:
         found = await accept_joining(connection, arrivals, minted, key_seconds=key_seconds)
     else:
-        found = await _accept_alone(connection, arrivals, minted, key_seconds=key_seconds)
+        found = await _accept_alone(
+            connection, arrivals, minted, key_seconds=key_seconds, lock_wait_ms=lock_wait_ms
+        )
     lost = [n for n, accepted in enumerate(found) if accepted is None]
     several = [n for n in lost if arrivals[n].also]
     if several:
@@ -124,6 +128,11 @@ async def _accept_part(
         )
     known = await _known(connection, arrivals, lost)
     found = [accepted or known.get(n) for n, accepted in enumerate(found)]
+    later = [one for one, accepted in zip(arrivals, found, strict=True) if not (accepted or one.is_now)]
+    if later:
+        (row,) = await SQL["find_too_far"].rows(connection, **_times(later))
+        if row["is_too_far"]:
+            raise InvalidContent(Problem("/not_before", "out_of_range"))
     return {positions[n]: accepted for n, accepted in enumerate(found) if accepted is not None}
 
 
@@ -133,28 +142,44 @@ async def _accept_alone(
     minted: Sequence[tuple[UUID, UUID]],
     *,
     key_seconds: float,
+    lock_wait_ms: int | None,
 ) -> list[Accepted | None]:
     found: list[Accepted | None] = [None] * len(arrivals)
     rows = await SQL["accept_inbound"].rows(
         connection,
-        positions=list(range(len(arrivals))),
+        senders=list({arrival.source for arrival in arrivals}),
         scopes=[arrival.scope for arrival in arrivals],
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],
         turns=[turn for _, turn in minted],
         priorities=[arrival.priority for arrival in arrivals],
-        delays=[arrival.delay_seconds for arrival in arrivals],
-        not_befores=[arrival.not_before for arrival in arrivals],
-        delays_max=[arrival.delay_seconds_max for arrival in arrivals],
         key_seconds=key_seconds,
+        lock_wait_ms=lock_wait_ms,
+        **_times(arrivals),
         **keys_of(arrivals),
         **contents(arrivals),
     )
+    positions = {turn: n for n, (_, turn) in enumerate(minted)}
     for row in rows:
-        if row["turn"] is None:
-            raise InvalidContent(Problem("/not_before", "out_of_range"))
-        found[row["position"]] = _accepted(row, duplicate=False, same_body=True)
+        n = positions[row["turn"]]
+        found[n] = Accepted(
+            inbound=minted[n][0],
+            turn=row["turn"],
+            state=row["state"],
+            duplicate=False,
+            same_body=True,
+            key_expires_at=row["expires_at"],
+        )
     return found
+
+
+def _times(arrivals: Sequence[Arrival]) -> dict[str, object]:
+    """When each is to be due, and how far ahead that may lie."""
+    return {
+        "delays": [arrival.delay_seconds for arrival in arrivals],
+        "not_befores": [arrival.not_before for arrival in arrivals],
+        "delays_max": [arrival.delay_seconds_max for arrival in arrivals],
+    }
 
 
 async def _known(

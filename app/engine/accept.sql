@@ -1,86 +1,103 @@
 -- name: accept_inbound
 -- One statement is the whole accept: the key decides, and everything else hangs on the keys that were new.
--- A twin that is being accepted elsewhere makes the insert wait and then find its key. Keys and lanes are taken in
--- sorted order, that of C whatever the database collates by; a lane's row is locked by its upsert, which sees its
--- latest version whatever the snapshot says. What would be due too far ahead by this clock is only told so. What a
+-- A twin that is being accepted elsewhere makes the insert wait and then find its key. Keys come in sorted order and
+-- lanes are taken in it, that of C whatever the database collates by; a lane's row is locked by its upsert, which sees
+-- its latest version whatever the snapshot says. What would be due too far ahead by this clock is left out. What a
 -- paused source sends is scheduled for no time, and so is what it sends while others of its are still held up.
 -- What has several keys is new when all of them are: its caller drops those that were new for nothing.
-with held as (
-    select given.source
-    from (select distinct source from unnest(:sources::text[]) as t (source)) as given
-    where
-        exists (select from sink.pause as p where p.kind = 'source' and p.name = given.source)
-        -- One probe of an index, however many there are.
-        or (
-            select true from sink.turn as h
-            where h.held_source = given.source and h.state = 'scheduled'
-            order by h.held_source, h.created_at, h.id limit 1
-        )
-),
-
-item as (
-    select
-        t.*,
-        t.source in (select held.source from held) as is_held,
-        -- A time that has passed is now: nobody gets before others by naming an early one.
-        greatest(coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds)), sink.now()) as due_at
-    from unnest(
-        :positions::int[], :scopes::text[], :key_counts::int[], :body_hashes::bytea[], :inbounds::uuid[],
-        :turns::uuid[], :queues::text[], :sources::text[], :conversations::text[], :content_types::text[],
-        :headers::text[], :metadatas::text[], :bodies::bytea[], :stricts::boolean[], :views::text[],
-        :replies::bytea[], :replies_expire::timestamptz[], :priorities::int[],
-        :delays::double precision[], :not_befores::timestamptz[], :delays_max::double precision[]
-    ) as t (
-        position, scope, key_count, body_hash, inbound,
-        turn, queue, source, conversation, content_type,
-        headers, metadata, body, strict_json, view,
-        reply, reply_expires_at, priority,
-        delay_seconds, not_before, delay_seconds_max
-    )
+-- A step hands on the number of what arrived, from 1, and whoever writes a column takes it out of its array.
+with held as materialized (
+    select array(
+        select given.source
+        from unnest(:senders::text[]) as given (source)
+        where
+            (select true from sink.pause as p where p.kind = 'source' and p.name = given.source)
+            -- One probe of an index, however many there are.
+            or (
+                select true from sink.turn as h
+                where h.held_source = given.source and h.state = 'scheduled'
+                order by h.held_source, h.created_at, h.id limit 1
+            )
+    ) as sources
 ),
 
 fresh_key as (
     insert into sink.idempotency_key (scope, key, body_hash, inbound, turn, created_at, expires_at)
     select
-        item.scope,
-        given.key,
-        item.body_hash,
-        item.inbound,
-        item.turn,
+        (:scopes::text[])[given.number],
+        (:keys::text[])[given.nth],
+        (:body_hashes::bytea[])[given.number],
+        (:inbounds::uuid[])[given.number],
+        (:turns::uuid[])[given.number],
         sink.now(),
         sink.now() + make_interval(secs => :key_seconds)
-    from unnest(:key_positions::int[], :keys::text[]) as given (position, key)
-    inner join item using (position)
-    where item.due_at <= sink.now() + make_interval(secs => item.delay_seconds_max)
-    order by item.scope collate "C", given.key collate "C", position
+    from (
+        select
+            nth,
+            place,
+            (:key_numbers::int[])[nth] as number
+        -- Not unnest: the planner would take ten rows for granted, and compare each with each.
+        from generate_series(1, cardinality(:key_numbers::int[])) with ordinality as series (nth, place)
+    ) as given
+    where
+        -- Evaluated once, before the first lock is waited for, and for this transaction alone.
+        (select case when :lock_wait_ms::int > 0 then set_config('lock_timeout', :lock_wait_ms::text, true) end)
+        is distinct from ''
+        and coalesce(
+            (:not_befores::timestamptz[])[given.number],
+            sink.now() + make_interval(secs => (:delays::double precision[])[given.number])
+        ) <= sink.now() + make_interval(secs => (:delays_max::double precision[])[given.number])
+    order by given.place
     on conflict do nothing
-    returning turn, expires_at
+    returning turn
 ),
 
 fresh as (
     select
-        item.*,
-        new.expires_at,
-        item.due_at <= sink.now() and not item.is_held as is_due,
-        row_number() over (
-            partition by item.queue, item.conversation, item.due_at <= sink.now() and not item.is_held
-            order by item.position
-        ) as nth
-    from (select turn, min(expires_at) as expires_at, count(*) as keys from fresh_key group by turn) as new
-    inner join item on item.turn = new.turn and item.key_count = new.keys
+        new.turn,
+        new.number,
+        (:queues::text[])[new.number] collate "C" as queue,
+        (:conversations::text[])[new.number] collate "C" as conversation,
+        (:sources::text[])[new.number] = any((select held.sources from held)::text[]) as is_held,
+        -- A time that has passed is now: nobody gets before others by naming an early one.
+        greatest(
+            coalesce(
+                (:not_befores::timestamptz[])[new.number],
+                sink.now() + make_interval(secs => (:delays::double precision[])[new.number])
+            ),
+            sink.now()
+        ) as due_at
+    from (
+        select
+            turn,
+            array_position(:turns::uuid[], turn) as number
+        from fresh_key
+        group by turn
+        having count(*) >= (:key_counts::int[])[array_position(:turns::uuid[], turn)]
+    ) as new
+    offset 0 -- else each of these is worked out wherever it is looked at
 ),
 
-in_lane as (
-    select queue, conversation, count(*) as turns, min(turn::text) filter (where nth = 1)::uuid as head
+numbered as (
+    select
+        fresh.*,
+        is_due,
+        case when is_due and conversation is not null then row_number() over entering end as nth,
+        count(*) over entering as entering
     from fresh
-    where is_due and conversation is not null
-    group by queue, conversation
-    order by queue collate "C", conversation collate "C"
+    cross join lateral (select due_at <= sink.now() and not is_held as is_due) as when_due
+    window entering as (
+        partition by queue, conversation, is_due
+        order by number rows between unbounded preceding and unbounded following
+    )
 ),
 
 lane as (
     insert into sink.lane as l (queue, conversation, tail, holder)
-    select queue, conversation, turns, head from in_lane
+    select queue, conversation, entering, turn
+    from numbered
+    where nth <= 1
+    order by queue collate "C", conversation collate "C"
     on conflict (queue, conversation) do update
     set tail = l.tail + excluded.tail, holder = coalesce(l.holder, excluded.holder)
     returning l.queue, l.conversation, l.tail, l.holder
@@ -88,17 +105,21 @@ lane as (
 
 placed as (
     select
-        fresh.*,
-        lane.tail - in_lane.turns + fresh.nth as lane_seq,
+        numbered.turn,
+        numbered.number,
+        numbered.queue,
+        numbered.conversation,
+        numbered.is_held,
+        numbered.due_at,
+        lane.tail - numbered.entering + numbered.nth as lane_seq,
         case
-            when not fresh.is_due then 'scheduled'
-            when fresh.conversation is null or lane.holder = fresh.turn then 'queued'
+            when not numbered.is_due then 'scheduled'
+            when numbered.conversation is null or lane.holder = numbered.turn then 'queued'
             else 'waiting'
         end as state
-    from fresh
-    left join in_lane
-        on fresh.is_due and in_lane.queue = fresh.queue and in_lane.conversation = fresh.conversation
-    left join lane on lane.queue = in_lane.queue and lane.conversation = in_lane.conversation
+    from numbered
+    left join lane
+        on numbered.is_due and lane.queue = numbered.queue and lane.conversation = numbered.conversation
 ),
 
 new_inbound as (
@@ -107,21 +128,21 @@ new_inbound as (
         strict_json, view, reply, reply_expires_at
     )
     select
-        inbound,
+        (:inbounds::uuid[])[number],
         turn,
         queue,
-        source,
+        (:sources::text[])[number],
         conversation,
         sink.now(),
-        expires_at,
-        content_type,
-        headers::jsonb,
-        metadata,
-        body,
-        strict_json,
-        view,
-        reply,
-        reply_expires_at
+        sink.now() + make_interval(secs => :key_seconds),
+        (:content_types::text[])[number],
+        (:headers::text[])[number]::jsonb,
+        (:metadatas::text[])[number],
+        (:bodies::bytea[])[number],
+        (:stricts::boolean[])[number],
+        (:views::text[])[number],
+        (:replies::bytea[])[number],
+        (:replies_expire::timestamptz[])[number]
     from placed
 ),
 
@@ -134,29 +155,31 @@ new_turn as (
         queue,
         conversation,
         lane_seq,
-        priority,
+        (:priorities::int[])[number],
         state,
         sink.now(),
         case when is_held then 'infinity' else due_at end,
         case when is_held and due_at > sink.now() then due_at end,
-        case when is_held then source end,
-        octet_length(body)
+        case when is_held then (:sources::text[])[number] end,
+        octet_length((:bodies::bytea[])[number])
     from placed
-),
-
-noted as (
-    insert into sink.event (turn, verb, to_state)
-    select turn, 'accept', state
-    from placed
-    order by position
 )
 
-select position, inbound, turn, state, expires_at
+insert into sink.event (turn, verb, to_state)
+select turn, 'accept', state
 from placed
-union all
-select position, null, null, 'too_far_ahead', null
-from item
-where due_at > sink.now() + make_interval(secs => delay_seconds_max);
+returning turn, to_state as state, at + make_interval(secs => :key_seconds) as expires_at;
+
+-- name: find_too_far
+-- Whether any of these would be due too far ahead by this clock.
+select exists(
+    select
+    from unnest(:not_befores::timestamptz[], :delays::double precision[], :delays_max::double precision[])
+        as t (not_before, delay_seconds, delay_seconds_max)
+    where
+        coalesce(t.not_before, sink.now() + make_interval(secs => t.delay_seconds))
+        > sink.now() + make_interval(secs => t.delay_seconds_max)
+) as is_too_far;
 
 -- name: drop_keys
 -- The keys that were new for inbound which another of their keys had brought before: nothing stands behind them.

@@ -24,9 +24,13 @@ def contents(arrivals: Sequence[Arrival]) -> dict[str, object]:
 
 
 def keys_of(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    """Every key of what arrived, with the position of what it is a key of."""
+    """Every key of what arrived, with the number, from 1, of what it is a key of; in the order in which keys are taken.
+
+    That is the order of their code points, which is the database's order of bytes.
+    """
+    keys = sorted((one.scope, key, n) for n, one in enumerate(arrivals, 1) for key in one.keys)
     return {
         "key_counts": [len(arrival.keys) for arrival in arrivals],
-        "key_positions": [n for n, arrival in enumerate(arrivals) for _ in arrival.keys],
-        "keys": [key for arrival in arrivals for key in arrival.keys],
+        "key_numbers": [n for _, _, n in keys],
+        "keys": [key for _, key, _ in keys],
     }

@@ -1,7 +1,12 @@
-"""Chores: what there is to do for the sweep, in one look, so that an idle pass costs one query."""
+"""Chores: what there is to do, and when the next of it will be due, in one look at the database.
+
+Whoever looks needs to look again only then: what is written in between is told of, or has its time beyond that of
+what runs now.
+"""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from app.engine.statements import load
 from app.engine.transaction import transact
@@ -12,15 +17,42 @@ if TYPE_CHECKING:
 
 SQL = load(__file__)
 
+# While there is some of these, others follow within a moment, and nobody tells of their times.
+RUNNING: Final = frozenset({"turns", "messages", "claims"})
 
-async def find_chores(pool: "Pool", queues: Collection[str]) -> list[str]:
-    """Which chores have something to do, of those in app/workers/sweeper.py, for who has these queues configured.
 
-    Deadlines and notices of other queues are for a replica that knows them.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is due now, the queues that have turns to give, and when the next will be due, if that is known.
+
+    `is_quiet`: nothing is due, given or running. What has its time to come may well be there.
     """
 
-    async def work(connection: "Link") -> list[str]:
-        rows = await SQL["find_chores"].rows(connection, queues=list(queues))
-        return [row["chore"] for row in rows]
+    due: list[str]
+    queues: list[str]
+    next_seconds: float | None
+    is_quiet: bool
+
+
+async def find_chores(
+    pool: "Pool", queues: Collection[str], destinations: Collection[str] = ()
+) -> Look:
+    """Look for everything that loops do, for who has these queues and destinations configured.
+
+    Deadlines, notices, turns to give and messages of others are for a replica that knows them.
+    """
+
+    async def work(connection: "Link") -> Look:
+        rows = await SQL["find_chores"].rows(
+            connection, queues=list(queues), destinations=list(destinations)
+        )
+        times = [row["due_in_seconds"] for row in rows if row["due_in_seconds"] is not None]
+        due = [row for row in rows if row["due_in_seconds"] == 0]
+        return Look(
+            due=[row["chore"] for row in due if row["name"] is None],
+            queues=[row["name"] for row in due if row["name"] is not None],
+            next_seconds=min((seconds for seconds in times if seconds > 0), default=None),
+            is_quiet=not due and RUNNING.isdisjoint(row["chore"] for row in rows),
+        )
 
     return await transact(pool, work, explicit=False)

@@ -4,18 +4,17 @@ A claim commits only for clients that are still there, and can be repeated under
 the first answer gave and still holds.
 """
 
-import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from app.domain.errors import InvalidContent, NotReady, Problem
-from app.domain.model import Claimed, ClaimedInbound, ClaimRequest, HistoryEntry
+from app.domain.model import Claimed, ClaimRequest
 from app.engine.claim_request import known_requests, remember_requests
-from app.engine.history import read_history
+from app.engine.claimed import read_claimed, with_inputs
+from app.engine.marks import FROM_THE_FRONT, Marks, Stepped
 from app.engine.statements import load
 from app.engine.too_old import fail_too_old
 from app.engine.transaction import TRIES_MAX, DatabaseUnavailable, transact
@@ -32,6 +31,8 @@ SQL = load(__file__)
 TOO_OLD_SECONDS_MAX = 1.0
 
 
+# What is given to each position.
+_Given = dict[int, list[Claimed]]
 # A request with its position in the call.
 _Wanted = tuple[int, ClaimRequest]
 
@@ -45,12 +46,15 @@ async def claim(
     requests: Sequence[ClaimRequest],
     *,
     still_wanted: Callable[[int], bool] = lambda _position: True,
+    marks: Marks | None = None,
 ) -> list[list[Claimed] | None]:
     """Give each request up to its `turns_max` due turns; one answer each, in order. None: nothing was due.
 
     `still_wanted(position)` is asked just before the commit; who has left gets nothing and nothing is leased to him.
     A request id that is known gives what of its first answer still holds, perhaps nothing (an empty list); with other
     parameters it raises `InvalidContent` (`request_id_reused`).
+
+    With `marks` it may begin where earlier claims have been; without them it reads each queue from the front.
     """
     answers: list[list[Claimed] | None] = [None] * len(requests)
     left = list(range(len(requests)))
@@ -61,7 +65,7 @@ async def claim(
         repeated = await _repeat(pool, heads)
         try:
             new = [(n, request) for n, request in heads if n not in repeated]
-            found = await _claim(pool, new, still_wanted)
+            found = await _claim(pool, new, still_wanted, marks)
         except _Withdrawn:
             continue
         for n, claimed in (repeated | found).items():
@@ -85,8 +89,11 @@ def _first_of_each(requests: Sequence[ClaimRequest], positions: Sequence[int]) -
 
 
 async def _claim(
-    pool: "Pool", wanted: Sequence[_Wanted], still_wanted: Callable[[int], bool]
-) -> dict[int, list[Claimed]]:
+    pool: "Pool",
+    wanted: Sequence[_Wanted],
+    still_wanted: Callable[[int], bool],
+    marks: Marks | None,
+) -> _Given:
     """What each position is given that is given anything. What is too old for that fails, and the next is looked at."""
     until = time.monotonic() + TOO_OLD_SECONDS_MAX
     ages = {
@@ -95,7 +102,7 @@ async def _claim(
         if request.input_age_seconds_max is not None
     }
     while wanted:
-        given, too_old = await _lease(pool, wanted, still_wanted)
+        given, too_old = await _lease(pool, wanted, still_wanted, marks)
         if not too_old:
             return given
         try:
@@ -110,26 +117,39 @@ async def _claim(
 
 
 async def _lease(
-    pool: "Pool", wanted: Sequence[_Wanted], still_wanted: Callable[[int], bool]
-) -> tuple[dict[int, list[Claimed]], list[UUID]]:
+    pool: "Pool",
+    wanted: Sequence[_Wanted],
+    still_wanted: Callable[[int], bool],
+    marks: Marks | None,
+) -> tuple[_Given, list[UUID]]:
     """What each position is given, and which turns are too old for anybody."""
+    requests = [request for _, request in wanted]
+    queues = _queues(requests)
+    named = [uuid4() if request.request_id is not None else None for request in requests]
+    look = FROM_THE_FRONT if marks is None else marks.look(queues, now=time.monotonic())
 
-    async def work(connection: "Link") -> tuple[dict[int, list[Claimed]], list[UUID]]:
-        requests = [request for _, request in wanted]
-        named = [uuid4() if request.request_id is not None else None for request in requests]
+    async def work(connection: "Link") -> "tuple[_Given, list[UUID], list[Record], Stepped | None]":
+        before = await _stepped(connection) if look.measured else None
         found = await SQL["claim_turns"].rows(
             connection,
+            wanted_queues=list(queues),
+            wanted_turns=[turns for turns, _ in queues.values()],
+            wanted_ages=[age for _, age in queues.values()],
+            mark_queues=[queue for queue, _, _ in look.marks],
+            mark_priorities=[priority for _, priority, _ in look.marks],
+            marks=[at for _, _, at in look.marks],
             positions=[n for n, _ in wanted],
             queues=[request.queue for request in requests],
             agents=[request.agent for request in requests],
             turns_max=[request.turns_max for request in requests],
+            taken_before=_taken_before(requests),
             leases=[request.lease_seconds for request in requests],
             code_versions=[request.code_version for request in requests],
             requests=named,
             answer_bytes=[request.answer_bytes_max for request in requests],
-            ages_max=[request.input_age_seconds_max for request in requests],
         )
-        rows = [row for row in found if row["position"] is not None]
+        stepped = None if before is None else (await _stepped(connection)).since(before)
+        rows = sorted((row for row in found if row["position"] is not None), key=_order)
         given = {row["position"] for row in rows}
         kept = [
             (name, request)
@@ -139,88 +159,68 @@ async def _lease(
         if kept and not await remember_requests(connection, kept):
             # The same request was answered meanwhile: give these turns back and join it.
             raise _Withdrawn
-        claimed = await _with_inputs(connection, rows, requests)
+        claimed = await with_inputs(connection, rows, bytes_max=_bytes_max(requests))
+        positions = {row["id"]: row["position"] for row in rows}
+        answers: _Given = defaultdict(list)
+        for one in claimed:
+            answers[positions[one.turn]].append(one)
         if not all(map(still_wanted, given)):
             raise _Withdrawn
-        answers: dict[int, list[Claimed]] = defaultdict(list)
-        for row in rows:
-            answers[row["position"]].append(claimed[row["id"]])
-        return answers, [row["id"] for row in found if row["position"] is None]
+        too_old = [row["id"] for row in found if row["position"] is None]
+        return answers, too_old, rows, stepped
 
-    return await transact(pool, work)
+    answers, too_old, rows, stepped = await transact(pool, work)
+    if marks is not None:
+        given = {row["id"]: (row["queue"], row["priority"], row["due_at"]) for row in rows}
+        marks.note(look, queues, list(given.values()), stepped, now=time.monotonic())
+    return answers, too_old
 
 
-async def _repeat(pool: "Pool", wanted: Sequence[_Wanted]) -> dict[int, list[Claimed]]:
+async def _stepped(connection: "Link") -> Stepped:
+    (row,) = await SQL["find_stepped"].rows(connection)
+    return Stepped(row["entries"], row["at"])
+
+
+def _order(row: "Record") -> tuple[int, int, int]:
+    return (row["position"], row["nth"], row["inbound_position"] or 0)
+
+
+def _queues(requests: Sequence[ClaimRequest]) -> dict[str, tuple[int, float | None]]:
+    """How many turns are wanted of each queue, and how old their input may be."""
+    found: dict[str, tuple[int, float | None]] = {}
+    for one in requests:
+        turns, age = found.get(one.queue, (0, None))
+        ages = [x for x in (age, one.input_age_seconds_max) if x is not None]
+        found[one.queue] = (turns + one.turns_max, min(ages, default=None))
+    return found
+
+
+def _taken_before(requests: Sequence[ClaimRequest]) -> list[int]:
+    """How many turns of its queue go to those before each request."""
+    taken: dict[str, int] = defaultdict(int)
+    before: list[int] = []
+    for one in requests:
+        before.append(taken[one.queue])
+        taken[one.queue] += one.turns_max
+    return before
+
+
+def _bytes_max(requests: Sequence[ClaimRequest]) -> int:
+    return min(request.answer_bytes_max for request in requests)
+
+
+async def _repeat(pool: "Pool", wanted: Sequence[_Wanted]) -> _Given:
     """What each position was given before and still holds, for those that are known."""
     named = [(n, request) for n, request in wanted if request.request_id is not None]
     if not named:
         return {}
 
-    async def work(connection: "Link") -> dict[int, list[Claimed]]:
+    async def work(connection: "Link") -> _Given:
         requests = [request for _, request in named]
         known = await known_requests(connection, requests)
         if not known:
             return {}
-        rows = await SQL["read_claimed"].rows(connection, requests=list(known.values()))
-        claimed = await _with_inputs(connection, rows, requests)
-        return {
-            named[at][0]: [claimed[row["id"]] for row in rows if row["request"] == name]
-            for at, name in known.items()
-        }
+        held = await read_claimed(connection, list(known.values()), bytes_max=_bytes_max(requests))
+        return {named[at][0]: held[name] for at, name in known.items()}
 
     return await transact(pool, work, explicit=False)
-
-
-async def _with_inputs(
-    connection: "Link", rows: "Sequence[Record]", requests: Sequence[ClaimRequest]
-) -> dict[UUID, Claimed]:
-    if not rows:
-        return {}
-    turns = [row["id"] for row in rows]
-    inputs: dict[UUID, list[ClaimedInbound]] = defaultdict(list)
-    for row in await SQL["read_inbound"].rows(connection, turns=turns):
-        inputs[row["turn"]].append(_inbound(row))
-    bytes_max = min(request.answer_bytes_max for request in requests)
-    again = [row["id"] for row in rows if row["attempt"] > 1]
-    left = bytes_max - sum(len(one.body or b"") for some in inputs.values() for one in some)
-    history: Mapping[UUID, list[HistoryEntry]] = (
-        await read_history(connection, again, bytes_max=max(left, 0)) if again else {}
-    )
-    return {
-        row["id"]: Claimed(
-            turn=row["id"],
-            token=row["token"],
-            attempt=row["attempt"],
-            lease_expires_in_seconds=row["expires_in_seconds"],
-            conversation=row["conversation"],
-            inbound=_within(inputs[row["id"]], bytes_max),
-            history=history.get(row["id"], []),
-            waited_seconds=row.get("waited_seconds"),
-        )
-        for row in rows
-    }
-
-
-def _within(inputs: list[ClaimedInbound], bytes_max: int) -> list[ClaimedInbound]:
-    """A turn that alone is over the answer's limit comes with the bodies that fit, and without the others."""
-    kept: list[ClaimedInbound] = []
-    left = bytes_max
-    for one in inputs:
-        size = len(one.body or b"") + len(one.view or "")
-        kept.append(one if size <= left else replace(one, body=None))
-        left -= size if size <= left else 0
-    return kept
-
-
-def _inbound(row: "Record") -> ClaimedInbound:
-    return ClaimedInbound(
-        id=row["id"],
-        source=row["source"],
-        received_at=row["received_at"],
-        content_type=row["content_type"],
-        headers=json.loads(row["headers"]),
-        metadata=row["metadata"],
-        body=row["body"],
-        strict_json=row["strict_json"],
-        view=row["view"],
-    )

@@ -1,34 +1,37 @@
 -- name: lock_for_messages
 -- Lock the turns of these messages, then the delivery lanes in which something may follow from them, each in order:
 -- their own, and of a strict set those of all that stand behind them. Comes before any lock on a message.
-with family as (
+with family as materialized (
     select turn, seal, position, strict, queue, conversation, destination from sink.outbox where id = any(:messages)
 ),
 
-lane as (
+turns as materialized (
+    select t.id from sink.turn as t
+    where t.id = any(array(select turn from family))
+    order by t.id
+    for no key update
+),
+
+lane as materialized (
     select queue, conversation, destination from family where conversation is not null
     union
     select o.queue, o.conversation, o.destination
     from family as f
     inner join sink.outbox as o on o.turn = f.turn and o.seal = f.seal and o.position > f.position
     where f.strict and o.conversation is not null
-),
-
-turns as materialized (
-    select t.id from sink.turn as t
-    where t.id in (select turn from family)
-    order by t.id
-    for no key update
+    order by queue, conversation, destination
 )
 
-select l.queue
-from sink.delivery_lane as l
-where
-    -- Counting the turns is what locks them first.
-    (select count(*) from turns) >= 0
-    and (l.queue, l.conversation, l.destination) in (select queue, conversation, destination from lane)
-order by l.queue, l.conversation, l.destination
-for no key update;
+-- One after the other, each through the index: a lane at a time is locked, in their order.
+select held.queue
+from lane
+cross join lateral (
+    select l.queue from sink.delivery_lane as l
+    where l.queue = lane.queue and l.conversation = lane.conversation and l.destination = lane.destination
+    for no key update
+) as held
+-- Counting the turns is what locks them first.
+where (select count(*) from turns) >= 0;
 
 -- name: leave_lanes
 -- Dead and unknown messages stop the later ones of their set in their lane, of a strict set all later ones, and no
@@ -57,10 +60,9 @@ with follower as (
     where f.blocked_by = any(:gone)
 ),
 
-next as (
+next as materialized (
     select
         f.id,
-        f.blocked_by,
         coalesce(
             (
                 select o.id from sink.outbox as o
@@ -110,33 +112,49 @@ returning o.id;
 with tally as (
     select
         t.id as turn,
+        t.seal,
+        t.state as from_state,
         coalesce(bool_and(o.state = 'delivered'), true) as all_delivered,
-        coalesce(bool_or(
-            o.state = 'sending'
-            or (o.state = 'pending' and not exists (
-                select from sink.outbox as p
-                where
-                    p.turn = o.turn and p.seal = o.seal and p.position < o.position
-                    and (
-                        o.strict
-                        or (p.destination = o.destination and p.conversation is not distinct from o.conversation)
-                    )
-                    and p.state in ('dead', 'unknown')
-            ))
-        ), false) as moves
+        coalesce(bool_or(o.state = 'sending'), false) as any_sending,
+        coalesce(bool_or(o.state = 'pending'), false) as any_pending,
+        coalesce(bool_or(o.state in ('dead', 'unknown')), false) as any_stuck
     from sink.turn as t
     left join sink.outbox as o on o.turn = t.id and o.seal = t.seal
-    where t.id = any(:turns)
+    where t.id = any(:turns) and t.state in ('sealed', 'undelivered')
     group by t.id
 ),
 
 decided as (
     select
-        t.id,
-        t.state as from_state,
-        case when tally.all_delivered then 'replied' when tally.moves then 'sealed' else 'undelivered' end as to_state
+        turn as id,
+        from_state,
+        case
+            when all_delivered then 'replied'
+            when any_sending or (any_pending and not any_stuck) then 'sealed'
+            when any_pending and exists (
+                select from sink.outbox as o
+                where
+                    o.turn = tally.turn and o.seal = tally.seal and o.state = 'pending'
+                    and not exists (
+                        -- Through its set, and not through everything that is dead or unknown.
+                        select from (
+                            select p.state, p.destination, p.conversation from sink.outbox as p
+                            where p.turn = o.turn and p.seal = o.seal and p.position < o.position offset 0 -- noqa: AM09
+                        ) as before
+                        where
+                            before.state in ('dead', 'unknown')
+                            and (
+                                o.strict
+                                or (
+                                    before.destination = o.destination
+                                    and before.conversation is not distinct from o.conversation
+                                )
+                            )
+                    )
+            ) then 'sealed'
+            else 'undelivered'
+        end as to_state
     from tally
-    inner join sink.turn as t on t.id = tally.turn
 ),
 
 moved as (
@@ -157,6 +175,8 @@ select
     moved.queue,
     moved.state,
     extract(epoch from sink.now() - moved.came_at)::double precision as age_seconds,
-    extract(epoch from sink.now() - a.ended_at)::double precision as sealed_seconds
+    extract(epoch from sink.now() - sealed.ended_at)::double precision as sealed_seconds
 from moved
-left join sink.attempt as a on a.turn = moved.id and a.number = moved.attempt;
+left join lateral (
+    select a.ended_at from sink.attempt as a where a.turn = moved.id and a.number = moved.attempt offset 0 -- noqa: AM09
+) as sealed on true;

@@ -21,11 +21,11 @@ from app.engine.lane import lock_lanes, lock_turns, promote
 from app.engine.message_set import (
     NewMessage,
     Standing,
-    add_messages,
     enter_lanes,
     give_places,
     let_messages_go,
     own_key,
+    record_sets,
 )
 from app.engine.statements import load
 
@@ -222,7 +222,7 @@ async def _say(
             NewMessage(placed[message.id], one.live_seal, position, draft, key)
             for message, one, position, draft, key in drafts
         ]
-        await add_messages(connection, new, verb="edit")
+        await record_sets(connection, [], new, verb="edit")
     edited = [(one.turn, one.seal) for one in gone if one.edit is not None]
     if edited:
         await carry_follow_ups(connection, edited)

@@ -95,7 +95,7 @@ async def _fresh(
 ) -> "dict[int, Record]":
     rows = await SQL["add_keys"].rows(
         connection,
-        positions=list(range(len(arrivals))),
+        numbers=list(range(1, len(arrivals) + 1)),
         scopes=[arrival.scope for arrival in arrivals],
         body_hashes=[arrival.body_hash for arrival in arrivals],
         inbounds=[inbound for inbound, _ in minted],

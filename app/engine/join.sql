@@ -4,9 +4,9 @@
 -- is new when all of them are: its caller drops those that were new for nothing.
 with item as (
     select * from unnest(
-        :positions::int[], :scopes::text[], :key_counts::int[], :body_hashes::bytea[], :inbounds::uuid[],
+        :numbers::int[], :scopes::text[], :key_counts::int[], :body_hashes::bytea[], :inbounds::uuid[],
         :turns::uuid[], :sources::text[]
-    ) as t (position, scope, key_count, body_hash, inbound, turn, source)
+    ) as t (number, scope, key_count, body_hash, inbound, turn, source)
 ),
 
 held as (
@@ -32,9 +32,9 @@ fresh as (
         item.turn,
         sink.now(),
         sink.now() + make_interval(secs => :key_seconds)
-    from unnest(:key_positions::int[], :keys::text[]) as given (position, key)
-    inner join item using (position)
-    order by item.scope collate "C", given.key collate "C", position
+    from unnest(:key_numbers::int[], :keys::text[]) as given (number, key)
+    inner join item using (number)
+    order by item.scope collate "C", given.key collate "C", number
     on conflict do nothing
     returning inbound, expires_at
 )

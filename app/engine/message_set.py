@@ -6,7 +6,7 @@ What is given at once is given in one order, whoever lets it go: a seal, a perso
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from app.domain.ids import MESSAGE_PREFIX, format_id
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from app.engine.statements import Link
 
 SQL = load(__file__)
+
+T = TypeVar("T")
 
 # A queue, a conversation and a destination.
 DeliveryLane = tuple[str, str, str]
@@ -64,6 +66,19 @@ class NewMessage:
     draft: DraftMessage
     key: str
     state: str = field(default="pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A turn that leaves processing with its set. `deadline_seconds` is how long the set waits for a person."""
+
+    turn: UUID
+    token: UUID
+    state: str
+    request_hash: bytes
+    payload_hash: bytes
+    deadline_seconds: float | None
+    leaves_lane: bool
 
 
 def own_key(message: UUID) -> str:
@@ -117,36 +132,56 @@ async def enter_lanes(
     return {(row["queue"], row["conversation"], row["destination"]): row["tail"] for row in rows}
 
 
-async def add_messages(connection: "Link", messages: Sequence[NewMessage], *, verb: str) -> None:
-    """Record the messages of sets; `verb` is what records them."""
+async def record_sets(
+    connection: "Link", moves: "Sequence[Move]", messages: Sequence[NewMessage], *, verb: str
+) -> dict[UUID, float]:
+    """Seal turns, free the lanes that they leave, and record the messages of sets; `verb` is what records them.
+
+    Returns how long each turn was held by who seals it, in seconds. Its caller holds the locks on all of them.
+    """
     drafts = [message.draft for message in messages]
     standing = [message.placed.standing for message in messages]
-    await SQL["add_messages"].run(
+    rows = await SQL["record_sets"].rows(
         connection,
+        turns=[move.turn for move in moves],
+        tokens=[move.token for move in moves],
+        request_hashes=[move.request_hash for move in moves],
+        payload_hashes=[move.payload_hash for move in moves],
+        turn_states=[move.state for move in moves],
+        deadlines=_sparse([move.deadline_seconds for move in moves]),
+        leave_lane=[move.leaves_lane for move in moves],
         messages=[one.id for one in standing],
-        turns=[one.turn for one in standing],
+        message_turns=[one.turn for one in standing],
         seals=[message.seal for message in messages],
         positions=[message.position for message in messages],
         queues=[one.queue for one in standing],
-        conversations=[one.conversation for one in standing],
+        conversations=_sparse([one.conversation for one in standing]),
         destinations=[one.destination for one in standing],
-        places=[message.placed.place for message in messages],
-        behind=[message.placed.behind for message in messages],
-        strict=[one.strict for one in standing],
+        places=_sparse([message.placed.place for message in messages]),
+        behind=_sparse([message.placed.behind for message in messages]),
+        strict=_sparse([one.strict or None for one in standing]),
         states=[message.state for message in messages],
-        delays=[draft.delay_seconds for draft in drafts],
+        delays=_sparse([draft.delay_seconds or None for draft in drafts]),
         keys=[message.key for message in messages],
-        recipients=[draft.recipient for draft in drafts],
-        headers=[json.dumps(dict(draft.headers)) for draft in drafts],
+        recipients=_sparse([draft.recipient for draft in drafts]),
+        headers=_sparse(
+            [json.dumps(dict(draft.headers)) if draft.headers else None for draft in drafts]
+        ),
         content_types=[draft.content_type for draft in drafts],
         bodies=[draft.body for draft in drafts],
         hashes=[draft.hash for draft in drafts],
-        addresses=[draft.address for draft in drafts],
-        replies_of=[draft.reply_of for draft in drafts],
-        expiries=[draft.expires_at for draft in drafts],
-        paces=[draft.pace_seconds for draft in drafts],
+        addresses=_sparse([draft.address for draft in drafts]),
+        replies_of=_sparse([draft.reply_of for draft in drafts]),
+        expiries=_sparse([draft.expires_at for draft in drafts]),
+        paces=_sparse([draft.pace_seconds or None for draft in drafts]),
         verb=verb,
     )
+    return {row["turn"]: row["held_seconds"] for row in rows}
+
+
+def _sparse(values: list[T | None]) -> list[T | None] | None:
+    """No array instead of one without a value: its driver looks at each element, and unnest makes the same of both."""
+    return None if all(value is None for value in values) else values
 
 
 async def let_messages_go(

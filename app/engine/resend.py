@@ -124,7 +124,7 @@ async def take_resends(pool: "Pool", slots: Sequence[Slots]) -> list[Resend]:
     ]
     if spoiled:
         await settle_resends(pool, spoiled)
-    return [Resend(row["resend"], taken_of(row)) for row in rows if intact(row)]
+    return [Resend(row["resend"], taken_of(row, row)) for row in rows if intact(row)]
 
 
 async def settle_resends(

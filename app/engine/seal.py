@@ -4,12 +4,13 @@ A set that is held waits for a person, and nothing of it leaves before. The same
 first answer again; another one learns the first hash.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from app.domain.ids import IdFactory
+from app.domain.lifecycle import TurnState
 from app.domain.model import (
     AlreadySealed,
     Hold,
@@ -29,10 +30,9 @@ from app.engine.follow_ups import (
     record_follow_ups,
 )
 from app.engine.hold import NewHold, add_holds
-from app.engine.lane import lock_lanes, promote
-from app.engine.message_set import DeliveryLane, add_messages
+from app.engine.message_set import DeliveryLane, Move, record_sets
 from app.engine.sealed import Before, answer_again, sealed_before
-from app.engine.sealing import Sealing, new_messages, sealing_of
+from app.engine.sealing import Sealing, new_messages, sealing_of, state_of
 from app.engine.statements import load
 from app.engine.transaction import transact
 
@@ -70,15 +70,10 @@ async def seal(
         first.setdefault(pair, n)
 
     async def work(connection: "Link") -> dict[int, Outcome]:
-        found = await find_attempts(connection, list(first))
-        open_ = [n for pair, n in first.items() if pair in found and _may_hold(found[pair])]
-        sealings = [sealing_of(requests[n], found[pairs[n]]) for n in open_]
-        sealed = await _seal(connection, sealings, ids, key_seconds) if sealings else {}
-        rest = [pair for pair, n in first.items() if pair not in sealed]
-        if open_ and rest:
-            # The token was dropped between looking and locking: look again at what it was dropped for.
-            found |= await find_attempts(connection, rest)
-        before = await sealed_before(connection, [found[pair] for pair in rest if pair in found])
+        sealed = await _seal(connection, [requests[n] for n in first.values()], ids, key_seconds)
+        rest = [pair for pair in first if pair not in sealed]
+        found = await find_attempts(connection, rest) if rest else {}
+        before = await sealed_before(connection, list(found.values()))
         return {
             n: sealed[pair] if pair in sealed else _answer(requests[n], found.get(pair), before)
             for pair, n in first.items()
@@ -94,90 +89,99 @@ async def seal(
     return [outcomes[n] for n in range(len(requests))]
 
 
-def _may_hold(row: "Record") -> bool:
-    return row["attempt"] is not None and row["ended"] is None
-
-
 async def _seal(
-    connection: "Link", sealings: Sequence[Sealing], ids: IdFactory, key_seconds: float
+    connection: "Link", requests: Sequence[SealRequest], ids: IdFactory, key_seconds: float
 ) -> dict[_Pair, Outcome]:
-    if any(one.attempt["conversation"] is not None for one in sealings):
-        await lock_lanes(connection, [one.request.turn for one in sealings])
-    moved, tails = await _move_turns(connection, sealings)
-    held = [one for one in sealings if one.request.turn in moved]
-    # A waiting turn is locked only by who holds its lane, so promoting behind a delivery lane breaks no order.
-    # One whose token was dropped meanwhile still holds its lane.
-    await promote(connection, [one.request.turn for one in held if one.leaves_lane])
-    messages = new_messages(held, moved, tails, ids)
-    if messages:
-        await add_messages(connection, messages, verb="seal")
-    holds = await _hold(connection, held, moved)
-    later = await _follow_up(connection, held, moved, ids, key_seconds)
+    """Seal those whose tokens hold."""
+    held, tails = await _hold_turns(connection, requests)
+    sealings = [
+        sealing_of(request, held[request.turn, request.token])
+        for request in requests
+        if (request.turn, request.token) in held
+    ]
+    if not sealings:
+        return {}
+    messages = new_messages(sealings, tails, ids)
+    held_seconds = await record_sets(
+        connection, [_move(one) for one in sealings], messages, verb="seal"
+    )
+    holds = await _hold(connection, sealings)
+    later = await _follow_up(connection, sealings, ids, key_seconds)
     of_turn: dict[UUID, list[SealedMessage]] = defaultdict(list)
     for message in messages:
         standing = message.placed.standing
-        sealed = SealedMessage(standing.id, message.key, message.state)
-        of_turn[standing.turn].append(sealed)
+        of_turn[standing.turn].append(SealedMessage(standing.id, message.key, message.state))
     return {
         (one.request.turn, one.request.token): Sealed(
-            moved[one.request.turn]["state"],
+            one.state,
             spell(one.digest),
             of_turn[one.request.turn],
             repeated=False,
-            follow_ups=later.get((one.request.turn, moved[one.request.turn]["seal"]), ()),
+            follow_ups=later.get((one.request.turn, one.seal), ()),
             hold=holds.get(one.request.turn),
-            seal=moved[one.request.turn]["seal"],
-            held_seconds=one.attempt["held_seconds"],
-            age_seconds=one.attempt["age_seconds"],
+            seal=one.seal,
+            held_seconds=held_seconds[one.request.turn],
+            age_seconds=one.turn["age_seconds"],
         )
-        for one in held
+        for one in sealings
     }
 
 
-async def _move_turns(
-    connection: "Link", sealings: Sequence[Sealing]
-) -> "tuple[dict[UUID, Record], dict[DeliveryLane, int]]":
-    """Move the turns whose tokens hold, and make room for their messages: the turns, and the last places before."""
-    requests = [one.request for one in sealings]
+async def _hold_turns(
+    connection: "Link", requests: Sequence[SealRequest]
+) -> "tuple[dict[_Pair, Record], dict[DeliveryLane, int]]":
+    """Lock the turns whose tokens hold with all their lanes: the turns, and the last places before their messages."""
     entering = [
-        (one.request.turn, message.conversation, message.destination)
-        for one in sealings
-        if not one.is_held
-        for message in one.request.messages
+        (request.turn, message.conversation, message.destination)
+        for request in requests
+        if state_of(request) != TurnState.HELD
+        for message in request.messages
         if message.conversation is not None
     ]
-    rows = await SQL["seal_turns"].rows(
+    rows = await SQL["hold_turns"].rows(
         connection,
         turns=[request.turn for request in requests],
         tokens=[request.token for request in requests],
-        request_hashes=[request.request_hash for request in requests],
-        payload_hashes=[one.digest for one in sealings],
-        states=[one.state for one in sealings],
-        deadlines=[
-            one.request.hold.deadline_seconds if one.is_held and one.request.hold else None
-            for one in sealings
-        ],
-        lane_turns=[turn for turn, _, _ in entering],
-        lane_conversations=[conversation for _, conversation, _ in entering],
-        lane_destinations=[destination for _, _, destination in entering],
+        entering_turns=[turn for turn, _, _ in entering],
+        entering_conversations=[conversation for _, conversation, _ in entering],
+        entering_destinations=[destination for _, _, destination in entering],
     )
-    moved = {row["id"]: row for row in rows if row["id"] is not None}
+    held = {(row["id"], row["token"]): row for row in rows if row["id"] is not None}
+    queues = {turn: row["queue"] for (turn, _), row in held.items()}
+    places = Counter(
+        (queues[turn], conversation, destination)
+        for turn, conversation, destination in entering
+        if turn in queues
+    )
     tails = {
-        (row["queue"], row["conversation"], row["destination"]): row["tail"]
+        lane: row["tail"] - places[lane]
         for row in rows
         if row["id"] is None
+        for lane in [(row["queue"], row["conversation"], row["destination"])]
     }
-    return moved, tails
+    return held, tails
 
 
-async def _hold(
-    connection: "Link", sealings: Sequence[Sealing], moved: "dict[UUID, Record]"
-) -> dict[UUID, Hold]:
+def _move(one: Sealing) -> Move:
+    request = one.request
+    hold = request.hold if one.is_held else None
+    return Move(
+        request.turn,
+        request.token,
+        one.state,
+        request.request_hash,
+        one.digest,
+        None if hold is None else hold.deadline_seconds,
+        one.leaves_lane,
+    )
+
+
+async def _hold(connection: "Link", sealings: Sequence[Sealing]) -> dict[UUID, Hold]:
     holds = [
         NewHold(
             one.request.turn,
-            moved[one.request.turn]["seal"],
-            one.attempt["attempt"],
+            one.seal,
+            one.turn["attempt"],
             one.digest,
             one.request.order == "strict",
             one.request.hold,
@@ -189,18 +193,10 @@ async def _hold(
 
 
 async def _follow_up(
-    connection: "Link",
-    sealings: Sequence[Sealing],
-    moved: "dict[UUID, Record]",
-    ids: IdFactory,
-    key_seconds: float,
+    connection: "Link", sealings: Sequence[Sealing], ids: IdFactory, key_seconds: float
 ) -> dict[SetOf, list[SealedFollowUp]]:
     """Record what is asked for later; where nothing is held it comes to be at once."""
-    asked = [
-        (one, (one.request.turn, moved[one.request.turn]["seal"]))
-        for one in sealings
-        if one.request.follow_ups
-    ]
+    asked = [(one, (one.request.turn, one.seal)) for one in sealings if one.request.follow_ups]
     if not asked:
         return {}
     await record_follow_ups(

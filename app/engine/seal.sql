@@ -1,71 +1,58 @@
--- name: seal_turns
--- Turns whose token holds leave processing with their seal: to be delivered, to wait for a person until a deadline, or
--- replied, where there is nothing to confirm. The places in the delivery lanes are given here, under their locks, so
--- that the next statement can see who is before.
+-- name: hold_turns
+-- Lock what these seals need, in order: the lanes of the turns whose tokens hold, those turns, and the delivery lanes
+-- that their messages enter, where each gets as many places as it needs. The next statement is younger than all of
+-- these locks: it sees who waits for a lane, and who is before.
 with item as (
-    select * from unnest(
-        :turns::uuid[], :tokens::uuid[], :request_hashes::bytea[], :payload_hashes::bytea[], :states::text[],
-        :deadlines::double precision[]
-    ) as t (turn, token, request_hash, payload_hash, state, deadline_seconds)
+    select * from unnest(:turns::uuid[], :tokens::uuid[]) as t (turn, token)
+),
+
+lane as materialized (
+    select l.queue, l.conversation
+    from sink.lane as l
+    where (l.queue, l.conversation) in (
+        select t.queue, t.conversation
+        from item
+        inner join sink.turn as t on t.id = item.turn and t.token = item.token
+        where t.conversation is not null
+    )
+    order by l.queue, l.conversation
+    for no key update of l
 ),
 
 held as materialized (
-    select t.id
+    select
+        t.id, t.token, t.queue, t.conversation, t.attempt, t.seal,
+        coalesce(t.ages_from, t.created_at) as came_at
     from item
     inner join sink.turn as t on t.id = item.turn and t.token = item.token
+    -- No turn before the last lane.
+    where (select count(*) from lane) >= 0
     order by t.id
     for no key update of t
 ),
 
-sealed as (
-    update sink.turn as t
-    set
-        state = item.state,
-        seal = t.seal + 1,
-        payload_hash = item.payload_hash,
-        deadline_at = sink.now() + make_interval(secs => item.deadline_seconds),
-        token = null,
-        lease_seconds = null,
-        lease_expires_at = null
-    from held, item
-    where t.id = held.id and item.turn = t.id and t.token = item.token
-    returning t.id, t.queue, t.state, t.seal, t.attempt, item.request_hash, item.payload_hash
-),
-
-ended as (
-    update sink.attempt as a
-    set ended = 'sealed', ended_at = sink.now(), request_hash = sealed.request_hash
-    from sealed
-    where a.turn = sealed.id and a.number = sealed.attempt
-),
-
-noted as (
-    insert into sink.event (turn, verb, from_state, to_state, attempt, detail)
-    select
-        id, 'seal', 'processing', state, attempt,
-        jsonb_build_object('payload_hash', 'sha256:' || encode(payload_hash, 'hex'))
-    from sealed
-),
-
 entering as (
-    select sealed.queue, lane.conversation, lane.destination, count(*) as messages
-    from unnest(:lane_turns::uuid[], :lane_conversations::text[], :lane_destinations::text[])
-        as lane (turn, conversation, destination)
-    inner join sealed on sealed.id = lane.turn
+    select held.queue, entered.conversation, entered.destination, count(*) as messages
+    from held
+    inner join
+        unnest(:entering_turns::uuid[], :entering_conversations::text[], :entering_destinations::text[])
+            as entered (turn, conversation, destination)
+        on entered.turn = held.id
     group by 1, 2, 3
-    order by sealed.queue collate "C", lane.conversation collate "C", lane.destination collate "C"
+    order by held.queue collate "C", entered.conversation collate "C", entered.destination collate "C"
 ),
 
-lane as (
+delivery_lane as (
     insert into sink.delivery_lane as l (queue, conversation, destination, tail)
     select * from entering
     on conflict (queue, conversation, destination) do update set tail = l.tail + excluded.tail
     returning l.queue, l.conversation, l.destination, l.tail
 )
 
-select id, queue, state, seal, null as conversation, null as destination, null as tail
-from sealed
+select
+    id, token, queue, conversation, null as destination, null as tail, attempt, seal,
+    extract(epoch from sink.now() - came_at)::double precision as age_seconds
+from held
 union all
-select null, lane.queue, null, null, lane.conversation, lane.destination, lane.tail - entering.messages
-from lane
-inner join entering using (queue, conversation, destination);
+select null, null, queue, conversation, destination, tail, null, null, null
+from delivery_lane;

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.model import DeliveryPolicy, Settled, Settlement
 from app.engine.breaker import Ended, end_attempts
+from app.engine.confirm import all_confirmed, confirm_attempts
 from app.engine.delivery import follow_up, lock_for_messages
 from app.engine.statements import load
 from app.engine.transaction import transact
@@ -55,6 +56,8 @@ async def settle_attempts(
     With `lapsed` only attempts whose lease is over are settled: that is the sweep.
     """
     await lock_for_messages(connection, [item.message for item in settlements])
+    if not lapsed and all_confirmed(settlements):
+        return await confirm_attempts(connection, settlements, policies=policies)
     verdicts = [item.verdict for item in settlements]
     rows = await SQL["settle_messages"].rows(
         connection,

@@ -12,13 +12,19 @@ with told as (
     )
 ),
 
+place as materialized (
+    select d.name, d.breaker
+    from sink.destination as d
+    where d.name in (select o.destination from told inner join sink.outbox as o on o.id = told.message)
+),
+
 held as materialized (
     select
-        o.id, o.attempt_id,
-        told.spare_delay_seconds is not null and coalesce(d.breaker, 'closed') <> 'closed' as is_spared
+        o.id, told.*,
+        told.spare_delay_seconds is not null
+        and o.destination in (select p.name from place as p where p.breaker <> 'closed') as is_spared
     from told
     inner join sink.outbox as o on o.id = told.message and o.attempt_id = told.attempt_id
-    left join sink.destination as d on d.name = o.destination
     where not :lapsed or o.lease_expires_at <= sink.now()
     order by o.id
     for no key update of o
@@ -26,13 +32,12 @@ held as materialized (
 
 item as (
     select
-        told.message, told.attempt_id, told.may_have_arrived, told.receipt, told.status, told.excerpt,
-        case when held.is_spared then 'pending' else told.state end as state,
-        case when held.is_spared then told.spare_delay_seconds else told.delay_seconds end as delay_seconds,
-        case when held.is_spared then told.spare_reason else told.reason end as reason,
-        told.counted and not held.is_spared as counted
-    from told
-    inner join held on held.id = told.message and held.attempt_id = told.attempt_id
+        id, attempt_id, may_have_arrived, receipt, status, excerpt,
+        case when is_spared then 'pending' else state end as state,
+        case when is_spared then spare_delay_seconds else delay_seconds end as delay_seconds,
+        case when is_spared then spare_reason else reason end as reason,
+        counted and not is_spared as counted
+    from held
 ),
 
 settled as (
@@ -51,9 +56,8 @@ settled as (
         lease_expires_at = null,
         delivered_at = case when item.state = 'delivered' then sink.now() end,
         receipt = item.receipt
-    from held, item
-    where
-        o.id = held.id and o.attempt_id = held.attempt_id and item.message = o.id and item.attempt_id = held.attempt_id
+    from item
+    where o.id = item.id and o.attempt_id = item.attempt_id
     returning
         o.id, o.turn, o.queue, o.destination, o.state, o.attempts,
         item.attempt_id, item.reason, item.status, item.excerpt, item.receipt

@@ -7,13 +7,14 @@ the limits of a destination: its row counts what is being sent, what its rate al
 import contextlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from app.domain.errors import NotReady
 from app.domain.model import Slots, Taken, Takes
 from app.domain.seal import message_hash, spell_place
 from app.engine.delivery import follow_up, lock_for_messages
+from app.engine.earlier import NOTHING, find_earlier
 from app.engine.statements import load
 from app.engine.transaction import TRIES_MAX, transact
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from app.engine.statements import Link
 
 SQL = load(__file__)
-
 
 # A rate that gives many in a moment is come back for after this, and a limit that others use up likewise.
 REST_SECONDS_MIN = 0.02
@@ -45,7 +45,7 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
     Nothing is given for what is paused, or has an open breaker.
     """
 
-    async def work(connection: "Link") -> "list[Record]":
+    async def work(connection: "Link") -> "tuple[list[Record], list[Taken]]":
         rows = await SQL["take_messages"].rows(
             connection,
             destinations=[slot.destination for slot in slots],
@@ -54,32 +54,34 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
             hold_unknown=[slot.hold_unknown for slot in slots],
             concurrency=[slot.concurrency_max for slot in slots],
             rates=[slot.rate_per_second for slot in slots],
-            key_ttls=[slot.key_ttl_seconds for slot in slots],
+            since=[slot.since for slot in slots],
         )
-        spoiled = {row["id"]: why for row in rows if row["id"] and (why := _why_not(row))}
+        taken = [row for row in rows if row["id"]]
+        earlier = await find_earlier(connection, taken, slots)
+        spoiled = {row["id"]: why for row in taken if (why := _why_not(row, earlier))}
         if spoiled:
             raise _Spoiled(spoiled)
-        return rows
+        return rows, [taken_of(row, earlier.get(row["id"])) for row in taken]
 
     limits: dict[str, str] = {}
     rests: list[float] = []
     for _ in range(TRIES_MAX):
         try:
-            rows = await transact(pool, work)
+            rows, given = await transact(pool, work)
         except _Spoiled as found:
             await _condemn(pool, found.reasons)
             continue
-        given = [taken_of(row) for row in rows if row["id"]]
+        latest = {row["slot"]: row["latest"] for row in rows if row["latest"]}
         limits |= {row["slot"]: row["limited_by"] for row in rows if row["limited_by"]}
         rests += [rest for row in rows if (rest := _rest_seconds(row)) is not None]
         new = {row["slot"] for row in rows if not row["is_known"]}
         if not new:
-            return Takes(given, limits, min(rests, default=None))
+            return Takes(given, limits, min(rests, default=None), latest)
         if given:
             # They are leased: whatever becomes of the new ones, these are sent. The rest comes next.
             with contextlib.suppress(NotReady):
                 await _make(pool, new)
-            return Takes(given, limits, rest_seconds=0.0)
+            return Takes(given, limits, 0.0, latest)
         await _make(pool, new)
         slots = [slot for slot in slots if slot.destination in new]
     return Takes((), rest_seconds=0.0)
@@ -121,10 +123,10 @@ async def _condemn(pool: "Pool", reasons: Mapping[UUID, str]) -> None:
     await transact(pool, work)
 
 
-def _why_not(row: "Record") -> str | None:
+def _why_not(row: "Record", earlier: "Mapping[UUID, Record]") -> str | None:
     if not intact(row):
         return "integrity"
-    return "key_expired" if row["is_key_expired"] else None
+    return "key_expired" if earlier.get(row["id"], NOTHING)["is_key_expired"] else None
 
 
 def intact(row: "Record") -> bool:
@@ -141,8 +143,9 @@ def intact(row: "Record") -> bool:
     )
 
 
-def taken_of(row: "Record") -> Taken:
-    """What was taken, from its row."""
+def taken_of(row: "Record", earlier: "Record | None") -> Taken:
+    """What was taken, from its row, and from that of what came before it, where there is something."""
+    told: Mapping[str, Any] = NOTHING if earlier is None else earlier
     return Taken(
         message=row["id"],
         turn=row["turn"],
@@ -150,7 +153,7 @@ def taken_of(row: "Record") -> Taken:
         attempt=row["attempts"],
         attempts_used=row["attempts_used"],
         may_have_arrived=row["may_have_arrived"],
-        age_seconds=row["age_seconds"],
+        age_seconds=(row if earlier is None else earlier)["age_seconds"],
         queue=row["queue"],
         conversation=row["conversation"],
         destination=row["destination"],
@@ -163,7 +166,7 @@ def taken_of(row: "Record") -> Taken:
         attempted_at=row["attempted_at"],
         expires_at=row["expires_at"],
         address=row["address"],
-        reply=row["reply"],
-        is_wanted=row["is_wanted"],
-        first_attempted_at=row["first_attempted_at"],
+        reply=told["reply"],
+        is_wanted=told["is_wanted"],
+        first_attempted_at=told["first_attempted_at"],
     )

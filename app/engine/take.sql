@@ -2,34 +2,37 @@
 -- Lease due, unblocked messages and count each attempt before its first byte: up to the free slots of this worker, and
 -- as many as the destination allows to all workers together, counted under the lock of its row. What gives nothing now
 -- is not locked. A destination with a long backlog takes no slot of another. Locked messages are skipped, so a take
--- waits for no message.
+-- waits for no message. It begins with what was due at `since`: before that there is little but what is gone.
 with slot as (
     select *
     from unnest(
         :destinations::text[], :counts::int[], :leases::double precision[], :hold_unknown::boolean[],
-        :concurrency::int[], :rates::double precision[], :key_ttls::double precision[]
-    ) as t (destination, free, lease_seconds, hold_unknown, concurrency_max, rate_per_second, key_ttl_seconds)
+        :concurrency::int[], :rates::double precision[], :since::timestamptz[]
+    ) as t (destination, free, lease_seconds, hold_unknown, concurrency_max, rate_per_second, since)
 ),
 
 look as materialized (
     select
-        slot.*, d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at,
+        slot.*, first.due_at as first_due_at, d.name, d.sending, d.tokens, d.tokens_at, d.breaker, d.probe_at,
         d.sending < slot.concurrency_max
         and coalesce(d.tokens_at <= sink.now(), true)
         and coalesce(d.tokens + slot.rate_per_second * extract(epoch from sink.now() - d.tokens_at) >= 1, true)
         and (d.breaker = 'closed' or (d.breaker = 'open' and d.probe_at <= sink.now() and d.sending = 0)) as may_give
     from slot
+    cross join lateral (
+        select o.due_at
+        from sink.outbox as o
+        where
+            o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
+            and o.due_at <= sink.now() and o.due_at >= coalesce(slot.since, '-infinity')
+        order by o.due_at, o.id
+        limit 1
+    ) as first
     left join sink.destination as d on d.name = slot.destination
     where
         not exists (
             select from sink.pause as p
             where p.kind = 'all' or (p.kind = 'destination' and p.name = slot.destination)
-        )
-        and exists (
-            select from sink.outbox as o
-            where
-                o.destination = slot.destination and o.state = 'pending' and o.blocked_by is null
-                and o.due_at <= sink.now()
         )
 ),
 
@@ -49,9 +52,9 @@ seen as (
 
 -- A rate is handed out in portions of a quarter of a second, of one message at least. Half a one more is kept, so that
 -- who comes a moment late loses nothing.
-room as materialized (
+room as (
     select
-        look.destination, look.free, look.lease_seconds, look.hold_unknown, look.rate_per_second, look.key_ttl_seconds,
+        look.destination, look.free, look.lease_seconds, look.hold_unknown, look.rate_per_second, look.first_due_at,
         look.concurrency_max - seen.sending as idle,
         seen.name is not null as is_known,
         seen.sending, seen.breaker, seen.probe_at, seen.tokens_at,
@@ -63,6 +66,7 @@ room as materialized (
         end as tokens
     from look
     left join seen on seen.name = look.destination
+    offset 0 -- noqa: AM09
 ),
 
 allowed as materialized (
@@ -77,19 +81,23 @@ allowed as materialized (
     from room
 ),
 
-due as materialized (
-    select picked.id, allowed.lease_seconds, allowed.hold_unknown
+-- As lists, which the planner takes for short ones: whatever the backlog, each is updated through its key.
+picked as materialized (
+    select
+        array_agg(due.id) as ids,
+        array_agg(allowed.lease_seconds) as leases,
+        array_agg(allowed.hold_unknown) as hold_unknown
     from allowed
     cross join lateral (
         select o.id
         from sink.outbox as o
         where
             o.destination = allowed.destination and o.state = 'pending' and o.blocked_by is null
-            and o.due_at <= sink.now()
+            and o.due_at between allowed.first_due_at and sink.now()
         order by o.due_at, o.id
         limit allowed.most
         for update skip locked
-    ) as picked
+    ) as due
 ),
 
 taken as (
@@ -102,9 +110,12 @@ taken as (
         attempt_id = gen_random_uuid(),
         hold_unknown = due.hold_unknown,
         lease_expires_at = sink.now() + make_interval(secs => due.lease_seconds)
-    from due
+    from picked
+    cross join lateral unnest(picked.ids, picked.leases, picked.hold_unknown) as due (id, lease_seconds, hold_unknown)
     where o.id = due.id
-    returning o.*
+    returning
+        o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation,
+        o.destination, o.delay_seconds, o.expires_at, o.due_at, o.due_since
 ),
 
 noted as (
@@ -113,7 +124,16 @@ noted as (
 ),
 
 given as (
-    select destination, count(*)::int as given from taken group by destination
+    select
+        t.destination,
+        count(*)::int as given,
+        max(t.due_at) as latest,
+        exists(
+            select from sink.standstill as s
+            where s.destination in (t.destination, '') and (s.ended_at is null or s.ended_at > min(t.due_since))
+        ) as has_stood
+    from taken as t
+    group by t.destination
 ),
 
 spent as (
@@ -126,15 +146,6 @@ spent as (
     from allowed
     inner join given using (destination)
     where d.name = allowed.destination
-),
-
-stillness as materialized (
-    -- A clock that went back is behind what it said before.
-    select s.destination, tstzrange(s.began_at, greatest(coalesce(s.ended_at, sink.now()), s.began_at)) as span
-    from sink.standstill as s
-    where
-        (s.destination = any(:destinations) or s.destination = '')
-        and (s.ended_at is null or s.ended_at > (select min(due_since) from taken))
 )
 
 select
@@ -149,61 +160,12 @@ select
     extract(epoch from allowed.probe_at - sink.now())::double precision as probe_in,
     extract(epoch from allowed.tokens_at - sink.now())::double precision as asked_in,
     ((1 - allowed.tokens + allowed.most) / allowed.rate_per_second)::double precision as token_in,
+    given.has_stood,
+    given.latest,
     o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation, o.destination,
     o.delay_seconds, o.expires_at,
-    greatest(
-        extract(epoch from sink.now() - o.due_since) - coalesce(
-            (
-                select sum(extract(epoch from upper(still.span) - lower(still.span)))
-                from unnest(
-                    (
-                        select range_agg(s.span * tstzrange(o.due_since, greatest(sink.now(), o.due_since)))
-                        from stillness as s
-                        where s.destination in (o.destination, '') and upper(s.span) > o.due_since
-                    )
-                ) as still (span)
-                where not isempty(still.span)
-            ),
-            0
-        ),
-        0
-    )::double precision as age_seconds,
-    -- Its key's memory began with an attempt, and has ended since. Nobody has wanted it in spite of that.
-    case
-        when o.may_have_arrived and allowed.key_ttl_seconds is not null then exists (
-            select from sink.event as e
-            where
-                e.turn = o.turn and e.message = o.id and e.verb = 'take'
-                and e.at <= sink.now() - make_interval(secs => allowed.key_ttl_seconds)
-                and not exists (
-                    select from sink.event as r
-                    where
-                        r.turn = e.turn and r.message = e.message and r.verb = 'redrive'
-                        and r.at >= e.at + make_interval(secs => allowed.key_ttl_seconds)
-                )
-        )
-        else false
-    end as is_key_expired,
-    -- The last that was done to it, before this take: a person wanted it sent, whatever had become of it.
-    case
-        when o.may_have_arrived then (
-            select e.verb = 'redrive' from sink.event as e
-            where e.turn = o.turn and e.message = o.id
-            order by e.id desc limit 1
-        )
-        else false
-    end as is_wanted,
-    case
-        when o.may_have_arrived then (
-            select min(e.at) from sink.event as e where e.turn = o.turn and e.message = o.id and e.verb = 'take'
-        )
-    end as first_attempted_at,
+    greatest(extract(epoch from sink.now() - o.due_since), 0)::double precision as age_seconds,
     p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, p.address, p.reply_of,
-    case
-        when p.reply_of is not null and o.expires_at > sink.now() then (
-            select i.reply from sink.inbound as i where i.id = p.reply_of
-        )
-    end as reply,
     sink.now() as attempted_at
 from allowed
 left join given using (destination)

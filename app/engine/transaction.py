@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 import asyncpg
 
 from app.domain.errors import NotReady
-from app.engine.statements import load
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-
-SQL = load(__file__)
 
 TRIES_MAX = 6
 # No further try begins after this: whoever waits for an answer gets one.
@@ -91,7 +88,7 @@ async def transact(
     `explicit=False` is for work whose single writing statement is its own transaction.
 
     With `lock_wait_ms` no lock is waited for longer than that, and one that somebody holds so long is `Busy` at once:
-    for work that can be done in parts instead.
+    for work that can be done in parts instead. What is not `explicit` says so itself in its statement.
     """
     tried, began = 0, time.monotonic()
     begin: str | None = getattr(pool, "begin", None)
@@ -99,7 +96,7 @@ async def transact(
         tried += 1
         try:
             async with _connection(pool) as connection:
-                if explicit or lock_wait_ms is not None or begin is not None:
+                if explicit or begin is not None:
                     return await _committed(connection, work, lock_wait_ms, begin)
                 return await work(connection)
         except _RETRIED as error:
@@ -124,7 +121,7 @@ async def transact(
 
 @dataclass(frozen=True, slots=True)
 class _Spelled:
-    """A transaction of a session that does not last: what it needs is set with its beginning."""
+    """A transaction that sets what it needs as it begins, in one round trip."""
 
     connection: "Link"
     begin: str
@@ -150,11 +147,11 @@ async def _committed(
     lock_wait_ms: int | None,
     begin: str | None,
 ) -> T:
+    if lock_wait_ms is not None:
+        begin = f"{begin or 'begin'};set local lock_timeout to {lock_wait_ms:d}"
     transaction = connection.transaction() if begin is None else _Spelled(connection, begin)
     await transaction.start()
     try:
-        if lock_wait_ms is not None:
-            await SQL["set_lock_wait"].run(connection, milliseconds=str(lock_wait_ms))
         result = await work(connection)
     except (TimeoutError, asyncio.CancelledError):
         # Who does not answer would not answer to a rollback either. Closing the connection is one.

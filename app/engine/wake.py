@@ -29,6 +29,10 @@ CHANNEL = "sinksweep"
 OUTBOX = "outbox"
 # What the sweep sees to at once: who is to be told, and what follows.
 SWEEP = "sweep"
+# What is to be sent once more.
+RESEND = "resend"
+# Whoever waits for this hears that something was told, whatever it was.
+ANYTHING = "anything"
 EVERYBODY = "*"
 _PAYLOAD_BYTES_MAX = 7900
 _UNTOLD_MAX = 1000
@@ -71,6 +75,13 @@ class Wakes:
         """Whether other processes are heard: the connection has given back its own echo lately."""
         heard = self._heard_at
         return heard is not None and time.monotonic() - heard < 3 * _ECHO_SECONDS
+
+    def rest_seconds(self, seconds: float, *, heard_seconds: float) -> float:
+        """How long to rest between two polls that find nothing: `heard_seconds`, if longer, while others are heard.
+
+        A poll is then only there for what got lost on its way.
+        """
+        return max(seconds, heard_seconds) if self.listening else seconds
 
     def tell(self, *topics: str) -> None:
         """Wake who waits for any of these topics, here now and elsewhere soon."""
@@ -181,7 +192,7 @@ class Wakes:
             self._wake(str(topic))
 
     def _wake(self, topic: str) -> None:
-        topics = list(self._waiting) if topic == EVERYBODY else [topic]
+        topics = list(self._waiting) if topic == EVERYBODY else (topic, ANYTHING)
         for one in topics:
             for event in self._waiting.get(one, ()):
                 event.set()

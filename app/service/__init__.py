@@ -16,11 +16,12 @@ from enum import StrEnum
 import uvicorn
 
 from app.core import Core
-from app.engine.wake import OUTBOX, SWEEP
+from app.engine.wake import ANYTHING, OUTBOX, RESEND, SWEEP
 from app.service.listening import PortTaken, allow_files, bind, build_server, url_of
 from app.service.memory import keep_what_is_here
 from app.service.start import UndurableServer, check_database
 from app.workers.deliverer import Deliverer
+from app.workers.lookout import Lookout
 from app.workers.loop import Loop, run_loop
 from app.workers.names import Names
 from app.workers.public_keys import LOOK_SECONDS, PublicKeys
@@ -86,6 +87,8 @@ async def _run_roles(
             await stack.enter_async_context(_fetching(core, running))
         if Role.SWEEP in roles:
             await stack.enter_async_context(_sweeping(core, running))
+        else:
+            await stack.enter_async_context(_looking(core, running))
         if Role.DELIVER in roles:
             await stack.enter_async_context(_resending(core, running))
             await stack.enter_async_context(_delivering(core, running))
@@ -117,13 +120,35 @@ def _through_the_reserve(core: Core) -> Core:
 @contextlib.asynccontextmanager
 async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     """Every replica has a configuration of its own, whatever it does."""
-    stop, names = asyncio.Event(), Names(_through_the_reserve(core))
-    loop = Loop("names", names.tick, names.rest_seconds)
-    running.create_task(run_loop(loop, core=core, stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
+    stop = asyncio.Event()
+    with core.wakes.waiting(ANYTHING) as stirred:
+        names = Names(_through_the_reserve(core), stirred)
+        loop = Loop(
+            "names",
+            names.tick,
+            names.rest_seconds,
+            stirred=stirred,
+            stirred_seconds=names.rest_seconds,
+        )
+        running.create_task(run_loop(loop, core=core, stop=stop))
+        try:
+            yield
+        finally:
+            stop.set()
+
+
+@contextlib.asynccontextmanager
+async def _looking(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    """Whoever does not sweep has to know what is due all the same."""
+    stop, interval = asyncio.Event(), core.settings.sweep.interval_seconds
+    with core.wakes.waiting(ANYTHING) as stirred:
+        lookout = Lookout(_through_the_reserve(core), stirred)
+        loop = Loop("look", lookout.tick, interval, stirred=stirred, stirred_seconds=interval)
+        running.create_task(run_loop(loop, core=core, stop=stop))
+        try:
+            yield
+        finally:
+            stop.set()
 
 
 @contextlib.asynccontextmanager
@@ -142,15 +167,15 @@ async def _fetching(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[No
 @contextlib.asynccontextmanager
 async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
-    sweeper = Sweeper(_through_the_reserve(core))
-    with core.wakes.waiting(SWEEP) as woken:
-        interval = core.settings.sweep.interval_seconds
-        loop = Loop("sweep", sweeper.tick, interval, woken, GATHER_SECONDS)
+    interval, careful = core.settings.sweep.interval_seconds, _through_the_reserve(core)
+    with core.wakes.waiting(SWEEP) as woken, core.wakes.waiting(ANYTHING) as stirred:
+        sweeper = Sweeper(careful, Lookout(careful, stirred))
+        loop = Loop("sweep", sweeper.tick, interval, woken, GATHER_SECONDS, stirred, interval)
         running.create_task(run_loop(loop, core=core, stop=stop))
         # Nobody waits for it: it has no part in the reserve.
         purge = Loop("purge", Purger(core).tick, core.settings.retention.interval_seconds)
         running.create_task(run_loop(purge, core=core, stop=stop))
-        scheduler = Scheduler(_through_the_reserve(core))
+        scheduler = Scheduler(careful)
         if scheduler.needed:
             clock = Loop("schedule", scheduler.tick, SCHEDULE_SECONDS)
             running.create_task(run_loop(clock, core=core, stop=stop))
@@ -183,13 +208,14 @@ async def _delivering(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[
 async def _resending(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     stop = asyncio.Event()
     resender = Resender(core, running)
-    loop = Loop("resend", resender.tick, core.settings.delivery.poll_seconds, resender.more)
-    running.create_task(run_loop(loop, core=core, stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await resender.drain()
+    with core.wakes.waiting(RESEND) as woken:
+        loop = Loop("resend", resender.tick, core.settings.delivery.poll_seconds, woken)
+        running.create_task(run_loop(loop, core=core, stop=stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await resender.drain()
 
 
 async def _settle(deliverer: Deliverer) -> None:

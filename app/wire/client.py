@@ -6,34 +6,19 @@ repeated or taken from the environment, and connections are never shared between
 """
 
 import asyncio
-import io
 import ssl
 from collections.abc import Mapping
 from typing import Literal, Self
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
 from app.wire.addresses import AddressPolicy
-from app.wire.connections import GuardedConnector
-from app.wire.exchange import Exchange
-from app.wire.headers import check_framing
-from app.wire.progress import Progress, reason_of, watch_connections
+from app.wire.exchange import Exchange, NotSent
+from app.wire.headers import header_lines
+from app.wire.pool import ConnectionPool
 from app.wire.reach import Streams, connect, reach, upgrade
 from app.wire.resolution import Refused, Resolver, SystemResolver, VettedResolver
-from app.wire.target import Target
+from app.wire.target import Target, authority
 
 Method = Literal["GET", "POST", "PUT"]
-
-ANSWER_LINE_BYTES_MAX = 8190
-ANSWER_HEADERS_MAX = 128
-_FINAL_STATUS_MIN = 200
-_READ_BYTES = 65536
-# A body up to this size goes at once.
-_PIECE_BYTES_MAX = 65536
-# An attempt has one deadline over all its parts; the library's own, one a part, would only blur it.
-_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
 class GuardedClient:
@@ -55,12 +40,12 @@ class GuardedClient:
         self._threads = SystemResolver()
         self._resolver = VettedResolver(resolver or self._threads, policy=policy)
         self._connections_max = connections_max
-        self._headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._defaults = {"accept": "*/*", "user-agent": user_agent}
         self._tls = ssl.create_default_context()
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         if extra_roots is not None:
             self._tls.load_verify_locations(cadata=extra_roots)
-        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._pools: dict[str, ConnectionPool] = {}
         self._open = False
 
     async def __aenter__(self) -> Self:
@@ -69,9 +54,9 @@ class GuardedClient:
 
     async def __aexit__(self, *exc: object) -> None:
         self._open = False
-        while self._sessions:
-            _, session = self._sessions.popitem()
-            await session.close()
+        while self._pools:
+            _, pool = self._pools.popitem()
+            pool.close()
         self._threads.close()
 
     async def post(
@@ -113,26 +98,31 @@ class GuardedClient:
         raises, as `InvalidHeader`, before anything happens. `connection_group` is the name of the
         destination.
         """
-        check_framing(headers)
-        progress = Progress()
+        content = b"" if body is None else body
+        # A GET has no body, and says so by saying nothing.
+        length = None if body is None and method == "GET" else len(content)
+        lines = header_lines(headers, defaults=self._defaults)
         if not self._open:
-            return progress.ended("client_closed")
+            return NotSent("client_closed")
+        if timeout_seconds <= 0:
+            return NotSent("timeout_before_send")
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        pool = self._pool(connection_group)
         try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._exchange(
-                    self._session(connection_group),
-                    method,
-                    target,
-                    headers=headers,
-                    body=body,
-                    answer_bytes_max=answer_bytes_max,
-                    progress=progress,
-                )
+            head = _head(method, target, lines, length=length)
+            connection = await pool.take(target, deadline=deadline)
+        except Refused as refused:
+            return NotSent(refused.reason)
         except TimeoutError:
-            return progress.ended("timeout" if progress.written else "timeout_before_send")
-        except (aiohttp.ClientError, OSError, RuntimeError, ValueError) as error:
-            return progress.ended(reason_of(error, written=progress.written))
-        return progress.ended("malformed_answer")
+            return NotSent("timeout_before_send")
+        except ValueError:
+            return NotSent("connection_failed")
+        try:
+            return await connection.exchange(
+                head, content, deadline=deadline, answer_bytes_max=answer_bytes_max
+            )
+        finally:
+            pool.give_back(connection, target)
 
     async def reach(self, target: Target, *, timeout_seconds: float) -> str | None:
         """Open a connection and close it: None where somebody listens, or a stable word for what
@@ -154,71 +144,20 @@ class GuardedClient:
         """Go on with TLS under the client's rules; raises `Refused`."""
         await upgrade(writer, host=host, tls=self._tls)
 
-    async def _exchange(
-        self,
-        session: aiohttp.ClientSession,
-        method: Method,
-        target: Target,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        answer_bytes_max: int,
-        progress: Progress,
-    ) -> None:
-        outgoing = CIMultiDict(self._headers)
-        outgoing.update(headers)
-        answer = await session.request(
-            method,
-            _url(target),
-            headers=outgoing,
-            skip_auto_headers=("Content-Type",),
-            # The library warns of bytes beyond a megabyte; a stream of the same is read in pieces.
-            data=body if body is None or len(body) <= _PIECE_BYTES_MAX else io.BytesIO(body),
-            allow_redirects=False,
-            trace_request_ctx=progress,
-        )
-        try:
-            if answer.status >= _FINAL_STATUS_MIN:
-                await progress.read(answer, answer_bytes_max=answer_bytes_max)
-        finally:
-            # Leaving the answer's own context would first wait for the rest of the request to be
-            # taken.
-            answer.release()
-
-    def _session(self, connection_group: str) -> aiohttp.ClientSession:
-        session = self._sessions.get(connection_group)
-        if session is None:
-            connector = GuardedConnector(
-                self._policy,
-                resolver=self._resolver,
-                tls=self._tls,
-                connections_max=self._connections_max,
+    def _pool(self, connection_group: str) -> ConnectionPool:
+        pool = self._pools.get(connection_group)
+        if pool is None:
+            pool = self._pools[connection_group] = ConnectionPool(
+                resolver=self._resolver, tls=self._tls, connections_max=self._connections_max
             )
-            session = self._sessions[connection_group] = aiohttp.ClientSession(
-                connector=connector,
-                timeout=_NO_TIMEOUT,
-                trust_env=False,
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                raise_for_status=False,
-                read_bufsize=_READ_BYTES,
-                max_line_size=ANSWER_LINE_BYTES_MAX,
-                max_field_size=ANSWER_LINE_BYTES_MAX,
-                max_headers=ANSWER_HEADERS_MAX,
-                trace_configs=[watch_connections()],
-            )
-            # What may be repeated is for whoever asked to repeat, also where the method would allow it.
-            session._retry_connection = False  # noqa: SLF001
-        return session
+        return pool
 
 
-def _url(target: Target) -> URL:
-    path, mark, query = target.path_and_query.partition("?")
-    return URL.build(
-        scheme=target.scheme,
-        host=f"[{target.host}]" if ":" in target.host else target.host,
-        port=target.port,
-        path=path,
-        query_string=query if mark else "",
-        encoded=True,
-    )
+def _head(method: Method, target: Target, lines: str, *, length: int | None) -> bytes:
+    """The header block of a request; raises `ValueError` for a target that is not plain ASCII."""
+    counted = "" if length is None else f"Content-Length: {length}\r\n"
+    host = authority(target)
+    return (
+        f"{method} {target.path_and_query} HTTP/1.1\r\nHost: {host}\r\n"
+        f"Accept-Encoding: identity\r\n{lines}{counted}\r\n"
+    ).encode("ascii")

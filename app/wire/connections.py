@@ -1,127 +1,125 @@
-"""Connections that lead only to vetted addresses, and are reused only while nothing unasked for
-came over them.
+"""Connections that carry one exchange after another, and are used again only while nothing came over them that was not
+asked for.
 """
 
 import asyncio
 import select
-import socket
-import ssl
-import time
-from functools import partial
-from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import Final, cast
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
-from aiohttp.client_proto import ResponseHandler
-
-from app.wire.addresses import AddressPolicy
-from app.wire.resolution import Refused
-
-if TYPE_CHECKING:
-    from aiohappyeyeballs import AddrInfoType
-    from aiohttp.client_reqrep import ConnectionKey
-    from aiohttp.connector import Connection
-    from aiohttp.tracing import Trace
+from app.wire.answer import AnswerReader
+from app.wire.exchange import Cut, Exchange
 
 # Many servers close an idle connection after five seconds. One that is closed under a request
 # leaves its outcome unknown, so idle connections are given up well before that.
-IDLE_SECONDS_MAX = 3.0
-# So much before the library would pass over one, and take the next unseen.
-_SPARE_SECONDS = 0.1
+IDLE_SECONDS_MAX: Final = 3.0
+# What a server may say before it was asked, until it is.
+_EARLY_BYTES_MAX: Final = 65_536
+# A body up to this size goes in one piece with its header block.
+_PIECE_BYTES_MAX: Final = 65_536
 
 
-_HEADERS_END = b"\r\n\r\n"
+class Connection(asyncio.Protocol):
+    """One connection: nothing is written to it before its first `exchange`."""
 
+    def __init__(self) -> None:
+        self.idle_since = 0.0
+        self._answer = AnswerReader()
+        self._ended: asyncio.Future[str] | None = None
+        self._early: bytearray | None = bytearray()
+        self._is_over = False
+        self._is_ended_by_them = False
+        self._poll: select.poll | None = None
 
-class _AnswerProtocol(ResponseHandler):
-    """The library throws away a complete header block when a broken body comes in the same piece.
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)
 
-    So header blocks are handed on by themselves: what they say is known, whatever follows.
-    """
+    async def exchange(
+        self, head: bytes, body: bytes, *, deadline: float, answer_bytes_max: int
+    ) -> Exchange:
+        """Send one request and say what came of it, by `deadline` of the loop's clock at the latest."""
+        loop = asyncio.get_running_loop()
+        ended = self._ended = loop.create_future()
+        self._answer.begin(excerpt_bytes_max=answer_bytes_max)
+        timer = loop.call_at(deadline, self._end, "timeout")
+        try:
+            if not self._is_over:
+                self._write(head, body)
+            if self._early is not None:
+                self._catch_up()
+            reason = await ended
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            timer.cancel()
+            self._ended = None
+        return self._answer.answered() or Cut(reason)
 
-    _edge = b""
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the last exchange has left nothing behind in either direction."""
+        is_clean = self._answer.can_go_on and not self._is_over
+        return is_clean and not self._transport.get_write_buffer_size()
+
+    def is_fit(self, now: float) -> bool:
+        """Whether an idle connection may be used again: recently used, and as it was left.
+
+        The loop may not yet have noticed that the other side wrote or closed; the socket knows.
+        """
+        is_old = now - self.idle_since > IDLE_SECONDS_MAX
+        if is_old or self._is_over or self._transport.is_closing():
+            return False
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not self._poll.poll(0)
+
+    def abort(self) -> None:
+        """Close it at once: what was not yet sent is lost, and nobody is waited for."""
+        self._is_over = True
+        self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Hand on `data`, cut behind each end of a header block, also one that began earlier."""
-        known = self._edge + data
-        begin, end = len(self._edge), 0
-        self._edge = known[1 - len(_HEADERS_END) :]
-        while (found := known.find(_HEADERS_END, end)) != -1:
-            end = found + len(_HEADERS_END)
-            self._hand_on(known[begin:end])
-            begin = end
-        if begin < len(known):
-            self._hand_on(known[begin:])
+        """A part of the answer, or something that nobody asked for."""
+        if self._ended is not None and not self._ended.done():
+            if self._answer.feed(data):
+                self._end("malformed_answer")
+        elif self._early is not None and len(self._early) + len(data) <= _EARLY_BYTES_MAX:
+            self._early += data
+        else:
+            self.abort()
 
-    def _hand_on(self, piece: bytes) -> None:
-        body = self._payload
-        super().data_received(piece)
-        if self.exception() is not None and body is not None and not body.is_eof():
-            # Otherwise whoever reads the broken body would wait for the rest of it.
-            body.set_exception(aiohttp.ClientPayloadError())
+    def eof_received(self) -> None:
+        """The other side has said everything; the transport closes by itself."""
+        self._is_over = self._is_ended_by_them = True
+        self._answer.feed_eof()
+        self._end("connection_cut")
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, whether or not somebody waits for an answer."""
+        del exc
+        self._is_over = True
+        self._end("connection_cut")
 
-class GuardedConnector(aiohttp.TCPConnector):
-    """The pool of one connection group."""
+    def _catch_up(self) -> None:
+        """What has happened since the connection was made, before anything was asked."""
+        early, self._early = self._early, None
+        if early:
+            self.data_received(bytes(early))
+        if self._is_ended_by_them:
+            self._answer.feed_eof()
+        if self._is_over:
+            self._end("connection_cut")
 
-    def __init__(
-        self,
-        policy: AddressPolicy,
-        *,
-        resolver: AbstractResolver,
-        tls: ssl.SSLContext,
-        connections_max: int,
-    ) -> None:
-        self._policy = policy
-        super().__init__(
-            resolver=resolver,
-            use_dns_cache=False,
-            ssl=tls,
-            limit=connections_max,
-            keepalive_timeout=IDLE_SECONDS_MAX,
-            socket_factory=self._open_socket,
-        )
-        self._factory = partial(_answer_protocol, loop=self._loop)
+    def _write(self, head: bytes, body: bytes) -> None:
+        if len(body) <= _PIECE_BYTES_MAX:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
 
-    def _open_socket(self, addr_info: "AddrInfoType") -> socket.socket:
-        """The last gate, which address literals cannot walk around: they are never resolved."""
-        family, kind, protocol, _, address = addr_info
-        if not self._policy.permits(ip_address(address[0])):
-            raise Refused("address_denied")
-        return socket.socket(family, kind, protocol)
-
-    async def _get(self, key: "ConnectionKey", traces: list["Trace"]) -> "Connection | None":
-        """Give up idle connections that the other side wrote on or closed.
-
-        The library would take an answer that nobody asked for as the answer to the next request,
-        and would send a request into a connection whose end it has not yet noticed.
-        """
-        idle = self._conns.get(key)
-        since = time.monotonic() - IDLE_SECONDS_MAX + _SPARE_SECONDS
-        while idle:
-            # The first is the one that is given out, unless it is given up: only that one is looked at.
-            protocol, released_at = idle[0]
-            if released_at > since and _is_fit(protocol):
-                break
-            idle.popleft()
-            protocol.close()
-        return await super()._get(key, traces)
-
-
-def _answer_protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
-    return _AnswerProtocol(loop)
-
-
-def _is_fit(protocol: ResponseHandler) -> bool:
-    usable = protocol.is_connected() and not protocol.should_close
-    return usable and not _is_readable(protocol.transport)
-
-
-def _is_readable(transport: asyncio.Transport | None) -> bool:
-    connection = None if transport is None else transport.get_extra_info("socket")
-    if connection is None or connection.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    def _end(self, reason: str) -> None:
+        """The exchange is over; `reason` is why, should there be no answer."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(reason)

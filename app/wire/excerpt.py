@@ -6,6 +6,7 @@ import base64
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote
 
 from app.wire.target import Target
@@ -15,6 +16,8 @@ _MASK = "***"
 _ASCII = {code: " " if chr(code) in "\t\r\n" else None for code in (*range(32), 127)}
 # A shorter piece of a path is no credential, and masking every "api" would make answers unreadable.
 _PIECE_CHARACTERS_MIN = 8
+# Destinations are sent to many times with the same secrets, whose spellings take longer than the sending.
+_SPELLED_MAX = 256
 
 
 def safe_excerpt(answer: bytes, *, hidden: Iterable[str]) -> str:
@@ -28,21 +31,30 @@ def safe_excerpt(answer: bytes, *, hidden: Iterable[str]) -> str:
 def masked(text: str, *, hidden: Iterable[str]) -> str:
     """A text without what does not print, each of the `hidden` texts replaced by `***`."""
     text = _printable(text)
-    for secret in sorted({_printable(text) for text in hidden}, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, _MASK)
+    for secret in _longest_first(tuple(hidden)):
+        text = text.replace(secret, _MASK)
     return text
+
+
+@lru_cache(maxsize=_SPELLED_MAX)
+def _longest_first(hidden: tuple[str, ...]) -> list[str]:
+    """What is replaced, as it would be printed: what holds another one before that."""
+    texts = {_printable(text) for text in hidden}
+    return sorted((text for text in texts if text), key=len, reverse=True)
 
 
 def secret_texts(secrets: Iterable[bytes]) -> list[str]:
     """The spellings of secrets that an answer might repeat: whole, without `whsec_`, and as they stand in forms, in
     JSON and in base64.
     """
-    texts = [secret.decode(errors="replace").strip() for secret in secrets]
-    bare = [text.removeprefix("whsec_") for text in texts]
-    return [
-        spelled for text in dict.fromkeys([*texts, *bare]) if text for spelled in _spellings(text)
-    ]
+    return [text for secret in secrets for text in _secret_texts(secret)]
+
+
+@lru_cache(maxsize=_SPELLED_MAX)
+def _secret_texts(secret: bytes) -> tuple[str, ...]:
+    text = secret.decode(errors="replace").strip()
+    both = dict.fromkeys((text, text.removeprefix("whsec_")))
+    return tuple(spelled for one in both if one for spelled in _spellings(one))
 
 
 def login_texts(user: str, password: str) -> list[str]:
@@ -57,7 +69,8 @@ def credential_texts(headers: Mapping[str, str]) -> list[str]:
     return [value.rpartition(" ")[2] for value in given]
 
 
-def target_texts(url: str, *, target: Target) -> list[str]:
+@lru_cache(maxsize=_SPELLED_MAX)
+def target_texts(url: str, *, target: Target) -> tuple[str, ...]:
     """The parts of a URL that may be credentials: all of it, its path and query, and every long
     piece of those.
     """
@@ -66,7 +79,7 @@ def target_texts(url: str, *, target: Target) -> list[str]:
         path = path.replace(separator, "\n")
     pieces = [piece for piece in path.split("\n") if len(piece) >= _PIECE_CHARACTERS_MIN]
     whole = [url, *([target.path_and_query] if len(target.path_and_query) > 1 else [])]
-    return [text for part in (*whole, *pieces) for text in (part, unquote(part))]
+    return tuple(text for part in (*whole, *pieces) for text in (part, unquote(part)))
 
 
 def _spellings(text: str) -> list[str]:

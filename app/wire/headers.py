@@ -4,12 +4,15 @@ the sender's to set.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from app.domain.errors import Problem, SinksweepError
 
 NAME_BYTES_MAX = 128
 VALUE_BYTES_MAX = 4096
 HEADERS_MAX = 32
+# Few names are sent again and again; agents may bring many.
+_NAMES_MAX = 1024
 
 # How the request is framed and connected belongs to the client alone.
 FRAMING_NAMES = frozenset(
@@ -53,27 +56,42 @@ def check_syntax(name: str, value: str) -> None:
     """Refuse what could end a line, start another header, or is not plain ASCII; raises
     `InvalidHeader`.
     """
-    if len(name) > NAME_BYTES_MAX or _NAME.fullmatch(name) is None:
-        raise InvalidHeader("header_name_invalid")
+    _lower(name)
     if len(value) > VALUE_BYTES_MAX:
         raise InvalidHeader("header_value_too_long")
     if value and _VALUE.fullmatch(value) is None:
         raise InvalidHeader("header_value_invalid")
 
 
-def check_framing(headers: Mapping[str, str]) -> None:
-    """Refuse headers that the client itself decides on, repeated and malformed ones; raises
+@lru_cache(maxsize=_NAMES_MAX)
+def _lower(name: str) -> str:
+    """A name in lower case, which is what makes two of them the same; raises `InvalidHeader`."""
+    if len(name) > NAME_BYTES_MAX or _NAME.fullmatch(name) is None:
+        raise InvalidHeader("header_name_invalid")
+    return name.lower()
+
+
+def header_lines(headers: Mapping[str, str], *, defaults: Mapping[str, str]) -> str:
+    """Headers as lines of a request, with those of `defaults`, in lower case, that they do not set.
+
+    Headers that the client itself decides on, repeated and malformed ones are refused; raises
     `InvalidHeader`.
     """
     seen: set[str] = set()
+    lines = []
     for name, value in headers.items():
         check_syntax(name, value)
-        lower = name.lower()
+        lower = _lower(name)
         if lower in FRAMING_NAMES:
             raise InvalidHeader("header_reserved")
         if lower in seen:
             raise InvalidHeader("header_repeated")
         seen.add(lower)
+        lines.append(f"{name}: {value}\r\n")
+    lines += [
+        f"{name.title()}: {value}\r\n" for name, value in defaults.items() if name not in seen
+    ]
+    return "".join(lines)
 
 
 def check_header(name: str, value: str) -> None:

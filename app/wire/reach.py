@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from typing import Final
 
+from app.wire.dialing import dial
 from app.wire.resolution import Refused, VettedResolver
 from app.wire.target import Target
 
@@ -91,15 +92,12 @@ async def reach(
 
 async def connect(host: str, port: int, *, resolver: VettedResolver) -> Streams:
     """Open a connection to the first of a host's vetted addresses that takes one; raises `Refused`."""
-    reason = "connection_failed"
-    for address in await resolver.resolve(host, port):
-        try:
-            return await asyncio.open_connection(address["host"], port, limit=LINE_BYTES_MAX)
-        except ConnectionRefusedError:
-            reason = "connection_refused"
-        except OSError:
-            reason = "connection_failed"
-    raise Refused(reason)
+    connection = await dial(host, port, resolver=resolver)
+    try:
+        return await asyncio.open_connection(sock=connection, limit=LINE_BYTES_MAX)
+    except BaseException:
+        connection.close()
+        raise
 
 
 async def upgrade(writer: asyncio.StreamWriter, *, host: str, tls: ssl.SSLContext) -> None:

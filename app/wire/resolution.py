@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Protocol
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
 from app.wire.addresses import AddressPolicy
 from app.wire.exchange import RESOLVER_BUSY
 
@@ -100,7 +98,7 @@ class SystemResolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class VettedResolver(AbstractResolver):
+class VettedResolver:
     """Gives a connection only addresses that the policy permits, and nothing at all when one of
     them is not.
     """
@@ -109,37 +107,31 @@ class VettedResolver(AbstractResolver):
         self._resolver = resolver
         self._policy = policy
 
-    async def resolve(
-        self,
-        host: str,
-        port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - both are wanted
-    ) -> list[ResolveResult]:
-        """The vetted addresses of `host`; raises `Refused`."""
-        try:
-            async with asyncio.timeout(RESOLUTION_SECONDS_MAX):
-                addresses = await self._resolver(host, port=port)
-        except Refused:
-            raise
-        except (OSError, ValueError):
-            raise Refused("dns_failed") from None
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        """The vetted addresses of `host`, which may be one itself; raises `Refused`."""
+        addresses = await self._addresses(host, port)
         if not addresses:
             raise Refused("dns_failed")
         # One private address among public ones is how a name is steered inside, so none of them is
         # used.
-        if not all(self._policy.permits(address) for address in addresses):
-            raise Refused("address_denied")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address),
-                port=port,
-                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,  # noqa: PLR2004
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in addresses[:ADDRESSES_TRIED_MAX]
-        ]
+        for address in addresses:
+            self.judge(address)
+        return list(addresses[:ADDRESSES_TRIED_MAX])
 
-    async def close(self) -> None:
-        """Nothing to release: the resolver inside belongs to the client."""
+    def judge(self, address: Address) -> None:
+        """Refuse an address that the policy does not permit; raises `Refused`."""
+        if not self._policy.permits(address):
+            raise Refused("address_denied")
+
+    async def _addresses(self, host: str, port: int) -> Sequence[Address]:
+        try:
+            return [ip_address(host)]
+        except ValueError:
+            pass
+        try:
+            async with asyncio.timeout(RESOLUTION_SECONDS_MAX):
+                return await self._resolver(host, port=port)
+        except Refused:
+            raise
+        except (OSError, ValueError):
+            raise Refused("dns_failed") from None

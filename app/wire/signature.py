@@ -5,7 +5,6 @@ Never with an empty secret, and never over a text that could be read as the text
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
@@ -67,4 +66,4 @@ def signature_headers(
 
 
 def _signature(key: bytes, signed: bytes) -> str:
-    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()

@@ -45,6 +45,12 @@ class Target:
     path_and_query: str
 
 
+def authority(target: Target) -> str:
+    """A target's host and port as a request names them: an address of version 6 in brackets, no usual port."""
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return host if target.port == _PORTS[target.scheme] else f"{host}:{target.port}"
+
+
 @lru_cache(maxsize=TARGETS_MAX)
 def parse_target(url: str) -> Target:
     """The target that `url` names; raises `InvalidTarget`.

@@ -7,7 +7,8 @@ confirmation that cannot be written is kept and tried again, and is a fact even 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from app.core import Core
 from app.domain.errors import NotReady
@@ -21,7 +22,9 @@ from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
 from app.workers.attempts import CUT, attempt
 from app.workers.breakers import note_breakers
+from app.workers.lookout import WATCHED_SECONDS
 from app.workers.measures import note_turns
+from app.workers.watermarks import Watermarks
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class Deliverer:
         self._ended: asyncio.Queue[_Ended] = asyncio.Queue()
         # Attempts of each destination that did not deliver, since the last that did.
         self._in_vain: Counter[str] = Counter()
+        self._watermarks = Watermarks()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -56,8 +60,9 @@ class Deliverer:
 
     async def tick(self) -> float:
         """Take as much as can be started at once, and start it. A slot that frees wakes this loop."""
-        slots = self._slots()
+        slots = self._slots(self._watermarks.begin())
         takes = await take(self._core.pool, slots) if slots else Takes(())
+        self._watermarks.end(takes.latest)
         taken = takes.messages
         for destination, limit in takes.limits.items():
             self._core.metrics.limited.labels(destination, limit).inc()
@@ -66,10 +71,12 @@ class Deliverer:
         else:
             for message in taken:
                 self._start(message)
-        poll = self._core.settings.delivery.poll_seconds
+        poll = self._core.wakes.rest_seconds(
+            self._core.settings.delivery.poll_seconds, heard_seconds=WATCHED_SECONDS
+        )
         return poll if takes.rest_seconds is None else min(poll, takes.rest_seconds)
 
-    def _slots(self) -> list[Slots]:
+    def _slots(self, since: Mapping[str, datetime]) -> list[Slots]:
         """The free slots of each destination. They share none, so a slow one takes nothing from another."""
         margin = self._core.settings.delivery.lease_margin_seconds
         return [
@@ -81,6 +88,7 @@ class Deliverer:
                 concurrency_max=route.settings.concurrency_max,
                 rate_per_second=route.settings.rate_per_second,
                 key_ttl_seconds=route.key_ttl_seconds,
+                since=since.get(name),
             )
             for name, route in self._core.routes.items()
             if (free := route.settings.concurrency_max - self._in_flight[name]) > 0

@@ -24,13 +24,20 @@ PAUSE_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A named tick. A tick returns the seconds to rest; `woken` cuts a rest short, to no less than `gather_seconds`."""
+    """A named tick. A tick returns the seconds to rest.
+
+    It may be longer than `rest_seconds_max` where the tick knows why: readiness then waits so much longer, too.
+    `woken` cuts a rest short, to no less than `gather_seconds`; `stirred` does, to no less than `stirred_seconds`. Who
+    looks at what stirred it clears it.
+    """
 
     name: str
     tick: Callable[[], Awaitable[float]]
     rest_seconds_max: float
     woken: asyncio.Event | None = None
     gather_seconds: float = 0.0
+    stirred: asyncio.Event | None = None
+    stirred_seconds: float = 0.0
 
 
 async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
@@ -56,29 +63,39 @@ async def run_loop(loop: Loop, *, core: Core, stop: asyncio.Event) -> None:
             failures = 0
             core.metrics.passes.labels(loop.name, "done").inc()
             core.metrics.pass_seconds.labels(loop.name).observe(time.monotonic() - began)
-            core.passes[loop.name] = (time.monotonic(), stale_seconds)
+            longer = max(rest - loop.rest_seconds_max, 0.0)
+            core.passes[loop.name] = (time.monotonic(), stale_seconds + longer)
             woken = loop.woken or asyncio.Event()
-        rest = _spread(rest, core.jitter)
-        gather = min(loop.gather_seconds, rest)
-        if gather > 0:
-            await rest_until(asyncio.Event(), stop, seconds=gather)
-        await rest_until(woken, stop, seconds=rest - gather)
+        await _rest(loop, woken, stop, seconds=_spread(rest, core.jitter))
 
 
-async def rest_until(woken: asyncio.Event, stop: asyncio.Event, *, seconds: float) -> None:
-    """Rest, until woken or stopped."""
+async def _rest(loop: Loop, woken: asyncio.Event, stop: asyncio.Event, *, seconds: float) -> None:
+    gather = min(loop.gather_seconds, seconds)
+    if gather > 0:
+        await rest_until(asyncio.Event(), stop, seconds=gather)
+    if loop.stirred is None or seconds <= loop.stirred_seconds:
+        await rest_until(woken, stop, seconds=seconds - gather)
+        return
+    await rest_until(woken, stop, seconds=max(loop.stirred_seconds - gather, 0))
+    if not woken.is_set() and not stop.is_set():
+        left = seconds - max(loop.stirred_seconds, gather)
+        await rest_until(woken, stop, loop.stirred, seconds=left)
+
+
+async def rest_until(*events: asyncio.Event, seconds: float) -> None:
+    """Rest, until one of these is set."""
     if seconds <= 0:
         await asyncio.sleep(0)
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await either(woken, stop)
+            await either(*events)
 
 
-async def either(first: asyncio.Event, second: asyncio.Event) -> None:
-    """Wait until one of two events is set."""
+async def either(*events: asyncio.Event) -> None:
+    """Wait until one of these events is set."""
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(first.wait()), group.create_task(second.wait())]
+        tasks = [group.create_task(one.wait()) for one in events]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()

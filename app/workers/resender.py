@@ -22,7 +22,9 @@ from app.engine.resend import (
     sweep_resends,
     take_resends,
 )
+from app.engine.wake import RESEND
 from app.workers.attempts import attempt
+from app.workers.lookout import WATCHED_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,6 @@ class Resender:
         self._sends = sends
         self._running: dict[str, asyncio.Task[bool]] = {}
         self._drained_by = 0.0
-        # There may be more for a destination that has just taken one.
-        self.more = asyncio.Event()
         core.draining.when_started(self._note_drain)
 
     def _note_drain(self) -> None:
@@ -60,7 +60,9 @@ class Resender:
             slots = self._slots()
             for resend in await take_resends(core.pool, slots) if slots else ():
                 self._start(resend)
-        return core.settings.delivery.poll_seconds
+        return core.wakes.rest_seconds(
+            core.settings.delivery.poll_seconds, heard_seconds=WATCHED_SECONDS
+        )
 
     def _slots(self) -> list[Slots]:
         margin = self._core.settings.delivery.lease_margin_seconds
@@ -84,7 +86,8 @@ class Resender:
     def _ended(self, destination: str, task: asyncio.Task[bool]) -> None:
         self._running.pop(destination, None)
         if not task.cancelled() and task.exception() is None and task.result():
-            self.more.set()
+            # There may be more for a destination that has just taken one.
+            self._core.wakes.wake_here(RESEND)
 
     async def _perform(self, resend: Resend) -> bool:
         """One attempt from its first byte to its event; tells whether the next may follow at once."""

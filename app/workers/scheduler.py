@@ -22,6 +22,8 @@ from app.engine.wake import queue_topic
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
+# Where no source has a time to come within this, the next look is so far away.
+QUIET_SECONDS: Final = 10.0
 # How often it is noted that nothing was due, and so how far back a changed schedule can reach.
 NOTE_SECONDS: Final = 30.0
 # How many missed times are counted.
@@ -46,17 +48,22 @@ class Scheduler:
 
     async def tick(self) -> float:
         """Accept whatever is due. A source that stands still is left where it was."""
+        rest = QUIET_SECONDS
         for look in await find_schedules(self._core.pool, list(self._intakes)):
             if look.is_paused:
                 continue
+            intake = self._intakes[look.source]
             try:
-                await self._ask(self._intakes[look.source], look)
+                await self._ask(intake, look)
+                if look.looked_at is None or _comes_soon(intake, look):
+                    rest = LOOK_SECONDS
             except NotReady:
                 raise
             except Exception:
                 # One that fails keeps no other from its time.
                 log.exception("a source could not be asked", extra={"source": look.source})
-        return LOOK_SECONDS
+                rest = LOOK_SECONDS
+        return rest
 
     async def _ask(self, intake: Intake, look: Look) -> None:
         if look.looked_at is None:
@@ -119,3 +126,8 @@ class Scheduler:
         for result, times in results.items():
             if times:
                 self._core.metrics.source_items.labels(intake.name, result).inc(times)
+
+
+def _comes_soon(intake: Intake, look: Look) -> bool:
+    until = look.now + timedelta(seconds=QUIET_SECONDS + LOOK_SECONDS)
+    return bool(intake.provider.due(config=intake.config, after=look.now, now=until, items_max=1))

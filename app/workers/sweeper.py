@@ -5,6 +5,7 @@ one that fails keeps no other from running.
 """
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +13,6 @@ from functools import partial
 
 from app.core import Core
 from app.domain.errors import NotReady
-from app.engine.chores import find_chores
 from app.engine.claim_request import forget_requests
 from app.engine.due import due, due_after_pause
 from app.engine.expire_holds import expire_holds
@@ -23,6 +23,7 @@ from app.engine.wake import OUTBOX, SWEEP, queue_topic
 from app.engine.wake_parked import wake_parked
 from app.telemetry.metrics import count_wasted
 from app.workers.breakers import measure_breakers, recount_destinations
+from app.workers.lookout import Lookout
 from app.workers.measures import measure_work
 from app.workers.notices import Notices
 from app.workers.operations import work_on_operations
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 BATCHES_MAX = 20
 GAUGES_EVERY_INTERVALS = 5
+# While nothing happens only ages grow.
+GAUGES_EVERY_INTERVALS_QUIET = 60
 RECOUNT_SECONDS = 60.0
 # How many that always fail are looked past.
 FAILED_MAX = 1000
@@ -41,11 +44,13 @@ GATHER_SECONDS = 0.05
 class Sweeper:
     """One sweeper. `tick` is one pass."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, lookout: Lookout | None = None) -> None:
         self._core = core
+        self._lookout = lookout or Lookout(core)
         self._notices = Notices(core)
         # When it is time again for what nothing tells of: passes that were woken come as often as they are.
-        self._measure_at = self._recount_at = 0.0
+        self._recount_at = 0.0
+        self._measured_at = -math.inf
         # How many of each chore failed when they were last looked for: the oldest, which come first again.
         self._failed: Counter[str] = Counter()
 
@@ -67,8 +72,8 @@ class Sweeper:
             "recount": self._recount,
         }
         failed: Exception | None = None
-        found = await find_chores(self._core.pool, self._core.settings.queues)
-        for chore in [*found, *self._now_and_then()]:
+        found = await self._lookout.look()
+        for chore in [*(one for one in found.due if one in chores), *self._now_and_then()]:
             try:
                 await self._in_batches(chores[chore])
             except Busy:
@@ -79,13 +84,15 @@ class Sweeper:
                 # The other chores are done first.
                 log.exception("a chore failed", extra={"loop": chore})
                 failed = error
-        if time.monotonic() >= self._measure_at:
+        quiet = self._lookout.quiet
+        intervals = GAUGES_EVERY_INTERVALS_QUIET if quiet else GAUGES_EVERY_INTERVALS
+        rest = intervals * self._core.settings.sweep.interval_seconds
+        if time.monotonic() >= self._measured_at + rest:
             await self._measure()
-            interval = self._core.settings.sweep.interval_seconds
-            self._measure_at = time.monotonic() + GAUGES_EVERY_INTERVALS * interval
+            self._measured_at = time.monotonic()
         if failed is not None:
             raise failed
-        return self._core.settings.sweep.interval_seconds
+        return self._lookout.rest_seconds(found)
 
     def _now_and_then(self) -> list[str]:
         """What nothing tells of."""

@@ -10,8 +10,12 @@ import pytest
 from app.api import desk as desk_module
 from app.api.desk import ClaimDesk
 from app.domain.model import Claimed, ClaimRequest
+from app.engine.accept import accept
 from app.engine.claim import claim as real_claim
+from app.engine.marks import Marks
+from app.engine.wake import queue_topic
 from tests.api.conftest import Answer, Here, Service
+from tests.engine.stories import KEY_SECONDS, arrival, wish
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -126,6 +130,34 @@ async def test_many_claims_at_once_share_what_there_is(service: Service) -> None
     assert len(ids) == len(set(ids)) == 20
 
 
+async def test_what_comes_at_once_is_claimed_at_once_for_all_who_wait(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+
+    async def counting(
+        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted, marks: Marks
+    ) -> list[list[Claimed] | None]:
+        answers = await real_claim(pool, requests, still_wanted=still_wanted, marks=marks)
+        given.append(sum(len(answer or ()) for answer in answers))
+        return answers
+
+    monkeypatch.setattr(desk_module, "claim", counting)
+    core = service.core
+    desk = ClaimDesk(core)
+    async with asyncio.TaskGroup() as group:
+        waiting = [
+            group.create_task(desk.claim(desk.seat(wish(2), Here(), wait_seconds=20.0))) for _ in range(32)
+        ]
+        await seated(service, "default")
+        arrivals = [arrival(f"k{n}") for n in range(64)]
+        await accept(core.pool, arrivals, ids=core.ids, key_seconds=KEY_SECONDS)
+        core.wakes.tell(queue_topic("default"))
+    assert sum(len(one.result()) for one in waiting) == 64
+    # Two where a poll was on its way.
+    assert len([count for count in given if count]) <= 2
+
+
 async def test_idle_waiters_cost_about_one_query_a_second_and_no_connection(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,11 +165,11 @@ async def test_idle_waiters_cost_about_one_query_a_second_and_no_connection(
     pool = service.core.pool
 
     async def counting(
-        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
+        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted, marks: Marks
     ) -> list[list[Claimed] | None]:
         nonlocal asked
         asked += len(requests)
-        return await real_claim(pool, requests, still_wanted=still_wanted)
+        return await real_claim(pool, requests, still_wanted=still_wanted, marks=marks)
 
     monkeypatch.setattr(desk_module, "claim", counting)
     async with asyncio.TaskGroup() as group:
@@ -279,7 +311,7 @@ async def test_a_claim_commits_only_for_who_is_still_there(
     left = asyncio.Event()
 
     async def leaving(
-        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
+        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted, marks: Marks
     ) -> list[list[Claimed] | None]:
         def wanted(position: int) -> bool:
             # Asked before the transaction and just before its commit: gone by the second time.
@@ -288,7 +320,7 @@ async def test_a_claim_commits_only_for_who_is_still_there(
             return answer or len(asked) == 1
 
         asked: list[int] = []
-        found = await real_claim(pool, requests, still_wanted=wanted)
+        found = await real_claim(pool, requests, still_wanted=wanted, marks=marks)
         left.set()
         return found
 
@@ -308,9 +340,9 @@ async def test_a_claim_whose_answer_nobody_reads_is_given_back_free(
     client = Client(service)
 
     async def leaving(
-        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted
+        pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted, marks: Marks
     ) -> list[list[Claimed] | None]:
-        found = await real_claim(pool, requests, still_wanted=still_wanted)
+        found = await real_claim(pool, requests, still_wanted=still_wanted, marks=marks)
         await client.leave()
         async with asyncio.timeout(5):
             while still_wanted(0):

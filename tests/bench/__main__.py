@@ -11,18 +11,24 @@ import json
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
+from tests.bench.extent import FULL, QUICK
 from tests.bench.figures import Figures
-from tests.bench.scenarios import FULL, QUICK, SCENARIOS
+from tests.bench.fleet import FLEET
+from tests.bench.growing import GROWING
+from tests.bench.scenarios import SCENARIOS
 from tests.bench.stage import disk_sync_ms, machine, open_stage
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 FULL_REPEATS = 5
 QUICK_REPEATS = 2
+# What takes long is measured when it is asked for by name.
+MORE = {**GROWING, **FLEET}
 MINUTES_MAX = {False: 11.5, True: 2.8}
 
 
@@ -31,7 +37,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short windows, two repeats")
     parser.add_argument("--repeat", type=int, help="how often everything is measured")
-    parser.add_argument("--only", choices=SCENARIOS, action="append", help="repeatable")
+    names = {**SCENARIOS, **MORE}
+    parser.add_argument("--only", choices=names, action="append", help="repeatable")
+    parser.add_argument("--turns", type=int, action="append", help="finished turns: repeatable")
+    parser.add_argument("--crowd", type=int, help="conversations that wait, size of a storm")
     parser.add_argument("--folder", type=Path, help="where the data lies meanwhile: a real disk")
     parser.add_argument("--json", type=Path, help="where every value goes")
     parser.add_argument("--page", action="store_true", help="write the table into the page")
@@ -57,6 +66,10 @@ async def _run(wish: argparse.Namespace) -> None:
     # Ended from outside, it ends what it has started.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     extent = QUICK if wish.quick else FULL
+    if wish.turns:
+        extent = replace(extent, finished=tuple(wish.turns))
+    if wish.crowd:
+        extent = replace(extent, crowd=wish.crowd)
     repeats = wish.repeat or (QUICK_REPEATS if wish.quick else FULL_REPEATS)
     until = time.monotonic() + 60 * MINUTES_MAX[wish.quick]
     figures, about, repeat = Figures(), list(machine()), 0
@@ -71,7 +84,7 @@ async def _run(wish: argparse.Namespace) -> None:
             began = time.monotonic()
             for name in wish.only or SCENARIOS:
                 print(f"repeat {repeat + 1}: {name}", file=sys.stderr, flush=True)
-                await SCENARIOS[name](stage, extent, figures)
+                await {**SCENARIOS, **MORE}[name](stage, extent, figures)
             longest, repeat = max(longest, time.monotonic() - began), repeat + 1
     told_so = f"Medians of {repeat} repeats; ratios are within a repeat."
     print(f"\n{figures.table()}\n\n{told_so}")

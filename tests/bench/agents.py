@@ -1,6 +1,7 @@
 """The agents, as a process of its own: each claims some turns, seals three messages for each, and claims again.
 
-Its task is one line of JSON on stdin. It works until it is stopped. With `trace` it is one agent that also accepts, at
+Its task is one line of JSON on stdin. It works until it is stopped. A turn whose payload says when it was sent is
+sealed empty, and how many seconds it took to come here is printed. With `trace` it is one agent that also accepts, at
 a pace, and tells how long each turn took to reach it and when each was sealed.
 """
 
@@ -42,9 +43,14 @@ async def work(task: Json, name: str) -> None:
     claim = claim_request(key=task["key"], agent=name, turns_max=task["turns_max"])
     while True:
         status, body = await caller.call(claim)
+        now = time.monotonic()
         assert status == 200, (status, body)
         for turn in json.loads(body)["turns"]:
-            seal = seal_request(turn, key=task["key"], messages=task["messages"])
+            messages = task["messages"]
+            if sent := turn["inbound"][0]["payload"].get("sent"):
+                print(now - sent, flush=True)
+                messages = 0
+            seal = seal_request(turn, key=task["key"], messages=messages)
             status, body = await caller.call(seal)
             assert status == 200, (status, body)
 

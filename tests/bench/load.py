@@ -1,6 +1,7 @@
 """The load, as a process of its own: accepts over HTTP, from so many connections or at so many a second.
 
-Its task is one line of JSON on stdin, its result one on stdout. `seconds` or `count` ends it.
+Its task is one line of JSON on stdin, its result one on stdout. `seconds` or `count` ends it. With `path` it loads
+somebody else, who wants no key; with `stamp` a payload says when it was sent, by the machine's monotonic clock.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ class Load:
 
     def __init__(self, task: Json) -> None:
         self.task = task
-        head = post("/v1/inbound", key=task["key"], headers="Idempotency-Key: {}\r\n")
+        headers = "" if "path" in task else "Idempotency-Key: {}\r\n"
+        head = post(task.get("path", "/v1/inbound"), key=task.get("key", "none"), headers=headers)
         self.head = head.decode()
         self.name = task["name"]
         self.source = PROVIDERS[task["source"]] if "source" in task else None
@@ -45,7 +47,8 @@ class Load:
         name = f"{self.name}-{self.number}"
         if self.source is not None:
             return self.source(name, BODY, secret=self.task["secret"].encode())
-        body = f'{{"queue":"bench","conversation":"{name}","payload":{{"text":"{BODY}"}}}}'
+        sent = f',"sent":{time.monotonic()}' if self.task.get("stamp") else ""
+        body = f'{{"queue":"bench","conversation":"{name}","payload":{{"text":"{BODY}"{sent}}}}}'
         return body_of(self.head.format(name).encode(), body.encode())
 
     def answered(self, line: Line, status: int, _body: bytes) -> None:

@@ -4,8 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.bench.engine import (
     deliveries_per_second,
     lifecycles_per_second,
 )
+from tests.bench.extent import Extent, Scenario
 from tests.bench.figures import Figures, percentile
 from tests.bench.load import BODY
 from tests.bench.pgbench import accept_script, run_script
@@ -32,25 +32,6 @@ CONNECTIONS = (1, 16, 64)
 BATCH = 50
 AGENTS = 32
 IDS = IdFactory(milliseconds=lambda: time.time_ns() // 1_000_000, random_bytes=os.urandom)
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How long things are measured, and how much of them."""
-
-    seconds: float
-    warm_up_seconds: float
-    turns: int
-    messages: int
-    samples: int
-    rate: int = 300
-
-
-FULL = Extent(seconds=3.0, warm_up_seconds=0.5, turns=6000, messages=10_000, samples=80)
-QUICK = Extent(seconds=1.5, warm_up_seconds=0.3, turns=1500, messages=3000, samples=30)
-SMOKE = Extent(seconds=0.3, warm_up_seconds=0.05, turns=20, messages=50, samples=3, rate=100)
-
-Scenario = Callable[[Stage, Extent, Figures], Awaitable[None]]
 
 
 async def accepts(stage: Stage, extent: Extent, figures: Figures) -> None:

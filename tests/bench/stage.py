@@ -98,6 +98,7 @@ class Stage:
     maintenance: "Connection[Record]"
     receiver: Script
     receiver_port: int
+    server_pid: int
     made: int = 0
     concurrency: int = 128
 
@@ -212,7 +213,8 @@ async def open_stage(parent: Path | None = None) -> AsyncIterator[Stage]:
                 key = await create_key(pool, name="bench", scopes=scopes, queues=None)
             port = int(await receiver.hear())
             try:
-                yield Stage(folder, postgres.url, binaries, key, maintenance, receiver, port)
+                known = (folder, postgres.url, binaries, key, maintenance, receiver, port)
+                yield Stage(*known, server_pid=postgres.pid)
             finally:
                 await maintenance.close()
     finally:

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.bench.__main__ import BEGIN, END, PAGE, between
+from tests.bench.__main__ import BEGIN, END, MORE, PAGE, between
 from tests.bench.alone import CALLS
+from tests.bench.extent import SMOKE
 from tests.bench.figures import Figures, percentile
 from tests.bench.flames import Box, picture, sampled
 from tests.bench.processor import ROOT, measure, told
-from tests.bench.scenarios import SCENARIOS, SMOKE
+from tests.bench.scenarios import SCENARIOS
 from tests.bench.stage import Stage, open_stage
 
 
@@ -21,10 +22,10 @@ async def stage() -> AsyncIterator[Stage]:
         yield opened
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [*SCENARIOS, *MORE])
 async def test_a_scenario_measures_what_it_says(name: str, stage: Stage) -> None:
     figures = Figures()
-    await SCENARIOS[name](stage, SMOKE, figures)
+    await {**SCENARIOS, **MORE}[name](stage, SMOKE, figures)
     kept = list(figures)
     assert kept
     for figure in kept:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from app.domain.breaker import Sign
 from app.domain.ids import IdFactory
 from app.domain.model import (
     Accepted,
@@ -54,6 +55,7 @@ from app.engine import (
 from app.engine import claim as claiming
 from app.engine import due as due_verb
 from app.engine import pause as pausing
+from app.engine.marks import Marks
 from app.engine.matching import Filter
 from tests.engine.waiting_stories import Waits
 
@@ -66,7 +68,7 @@ CONVERSATION = "c"
 KEY_SECONDS = 2_592_000.0
 ANSWER_BYTES_MAX = 8 << 20
 
-DELIVERED = Verdict("delivered", receipt="r-1", answer=Answer(200, "ok"))
+DELIVERED = Verdict("delivered", receipt="r-1", answer=Answer(200, "ok"), sign=Sign.WORKS)
 DEAD = Verdict("dead", reason="rejected")
 UNKNOWN = Verdict("unknown", reason="timeout", may_have_arrived=True)
 LATER = Verdict("pending", reason="busy", delay_seconds=5.0)
@@ -165,6 +167,7 @@ class Sink(Waits):
     delivery_policies: Mapping[str, DeliveryPolicy] = field(
         default_factory=lambda: {CRM: DELIVERY_POLICY}
     )
+    marks: Marks | None = None
 
     async def accept(self, *arrivals: Arrival, lock_wait_ms: int | None = None) -> list[Accepted]:
         return await accepting.accept(
@@ -186,7 +189,9 @@ class Sink(Waits):
         *requests: ClaimRequest,
         still_wanted: Callable[[int], bool] = lambda _position: True,
     ) -> list[list[Claimed]]:
-        answers = await claiming.claim(self.pool, requests, still_wanted=still_wanted)
+        answers = await claiming.claim(
+            self.pool, requests, still_wanted=still_wanted, marks=self.marks
+        )
         return [answer or [] for answer in answers]
 
     async def claim(self, turns_max: int = 1, **changes: Any) -> list[Claimed]:

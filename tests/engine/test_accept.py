@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.domain.errors import InvalidContent
 from app.engine import inspect
-from tests.engine.stories import DELIVERED, Sink, arrival, draft
+from app.engine.transaction import Busy
+from tests.engine.stories import DELIVERED, Sink, arrival, draft, short
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.domain.model import Arrival
     from tests.conftest import Freeze, Travel
     from tests.database import Admin
 
@@ -175,3 +180,50 @@ async def test_the_size_of_its_input_is_kept_with_a_turn(sink: Sink, admin: "Adm
     body = b"x" * 12_345
     await sink.accept_one("a", body=body, body_hash=hashlib.sha256(body).digest())
     assert await admin.fetchval("select input_bytes from sink.turn") == len(body)
+
+
+@pytest.mark.parametrize("build", [arrival, short])
+async def test_a_lock_that_is_held_ends_the_patience_of_a_batch_and_of_nobody_after_it(
+    sink: Sink, admin: "Admin", build: "Callable[..., Arrival]"
+) -> None:
+    await sink.accept_one("first", "c")
+    async with admin.transaction():
+        await admin.execute("select from sink.lane where conversation = 'c' for update")
+        with pytest.raises(Busy):
+            await sink.accept(build("a", "c"), build("b", "free"), lock_wait_ms=10)
+    assert await admin.fetchval("select count(*) from sink.idempotency_key") == 1
+    async with sink.pool.acquire(timeout=5.0) as connection:
+        assert await connection.fetchval("show lock_timeout") == "5s"
+    assert len(await sink.accept(build("a", "c"), build("b", "free"), lock_wait_ms=10)) == 2
+
+
+async def test_times_are_kept_for_each_of_a_batch(sink: Sink, admin: "Admin") -> None:
+    now = await admin.fetchval("select sink.now()")
+    accepted = await sink.accept(
+        arrival("far", "c", not_before=now + timedelta(days=2)),
+        arrival("now", "c", priority=7),
+        arrival("soon", "c", delay_seconds=60.0),
+        arrival("next", "c"),
+    )
+    assert [one.state for one in accepted] == ["scheduled", "queued", "scheduled", "waiting"]
+    rows = await admin.fetch(
+        "select id, lane_seq, priority, due_at - created_at as ahead from sink.turn"
+    )
+    turns = {row["id"]: row for row in rows}
+    told = [turns[one.turn] for one in accepted]
+    assert [row["lane_seq"] for row in told] == [None, 1, None, 2]
+    assert [row["priority"] for row in told] == [0, 7, 0, 0]
+    assert [row["ahead"] for row in told[1:]] == [timedelta(0), timedelta(seconds=60), timedelta(0)]
+    assert timedelta(days=1) < told[0]["ahead"] < timedelta(days=2)
+
+
+async def test_one_that_is_too_far_ahead_is_told_and_its_repeat_is_none_of_it(
+    sink: Sink, admin: "Admin"
+) -> None:
+    now = await admin.fetchval("select sink.now()")
+    ahead = now + timedelta(days=2)
+    first = await sink.accept_one("a", not_before=ahead)
+    again = await sink.accept_one("a", not_before=ahead, delay_seconds_max=86_400.0)
+    assert (again.turn, again.duplicate) == (first.turn, True)
+    with pytest.raises(InvalidContent, match="out_of_range"):
+        await sink.accept(arrival("b", delay_seconds=61.0, delay_seconds_max=60.0), arrival("c"))

@@ -29,11 +29,11 @@ async def test_what_belongs_to_a_queue_that_is_not_configured_waits_and_holds_up
     for held in await sink.claim(5, queue="elsewhere"):
         await sink.hand_back(held, final=True)
     turn = await failed(sink)
-    assert "notices" in await find_chores(sink.pool, [QUEUE])
+    assert "notices" in (await find_chores(sink.pool, [QUEUE])).due
     assert await sink.escalate(notices_max=2) == TOLD
     assert len(await escalations(admin, turn)) == 1
     assert {row["queue"] for row in await notices(admin)} == {"elsewhere"}
-    assert "notices" not in await find_chores(sink.pool, [QUEUE])
+    assert "notices" not in (await find_chores(sink.pool, [QUEUE])).due
     routes = {**NOTICE_ROUTES, "elsewhere": NoticeRoute(escalate_to=ONCALL)}
     assert await sink.escalate(routes=routes) == {("elsewhere", "escalation", "told"): 5}
 

@@ -153,9 +153,9 @@ async def _story(sink: Sink, clock: Clock) -> None:
     for plan in plans:
         shown = await _held(sink, f"expires to {plan}", plan)
         await clock.travel(PLAN.deadline_seconds + 1)
-        assert "deadlines" in await find_chores(sink.pool, [QUEUE])
+        assert "deadlines" in (await find_chores(sink.pool, [QUEUE])).due
         await expire(sink, BATCH)
-        assert "deadlines" not in await find_chores(sink.pool, [QUEUE])
+        assert "deadlines" not in (await find_chores(sink.pool, [QUEUE])).due
         # What is escalated keeps its conversation: the next ones would wait behind it, and never be held.
         await sink.cancel(*(turn for turn, _ in shown))
     await sink.cancel(*(turn for turn, _ in await _held(sink, "cancelled")))

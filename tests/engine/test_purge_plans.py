@@ -39,10 +39,10 @@ GROWING = {
 }
 
 INDEXES: dict[str, set[str]] = {
-    "look_for_ended": {"turn_pkey", "event_turn"},
+    "look_for_ended": {"turn_pkey", "event_pkey"},
     "hold_ended": {"turn_pkey"},
     "bury_turns": {
-        "turn_pkey", "inbound_turn", "attempt_pkey", "outbox_set", "outbox_payload_pkey", "event_turn",
+        "turn_pkey", "inbound_turn", "attempt_pkey", "outbox_set", "outbox_payload_pkey", "event_pkey",
         "hold_pkey", "wait_pkey", "signal_pkey", "follow_up_pkey", "notice_turn",
     },
     "drop_notices": {"notice_turn"},

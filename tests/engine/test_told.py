@@ -125,12 +125,12 @@ async def test_past_the_deadline_it_escalates_and_is_repeated_ever_more_seldom(
 ) -> None:
     turn = (await _held(sink)).turn
     await sink.escalate(routes=ROUTES)
-    assert "deadlines" not in await find_chores(sink.pool, [QUEUE])
+    assert "deadlines" not in (await find_chores(sink.pool, [QUEUE])).due
     await travel(3601)
-    assert "deadlines" in await find_chores(sink.pool, [QUEUE])
-    assert "deadlines" not in await find_chores(sink.pool, ["other"])
+    assert "deadlines" in (await find_chores(sink.pool, [QUEUE])).due
+    assert "deadlines" not in (await find_chores(sink.pool, ["other"])).due
     assert await _expire(sink) == {"escalated": 1}
-    assert "deadlines" not in await find_chores(sink.pool, [QUEUE])
+    assert "deadlines" not in (await find_chores(sink.pool, [QUEUE])).due
     assert await sink.escalate(routes=ROUTES) == {(QUEUE, "escalation", "told"): 1}
     for seconds in (61, 121, 151, 151):
         assert await _expire(sink) == {}

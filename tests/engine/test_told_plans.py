@@ -55,10 +55,10 @@ async def _story(sink: Sink, clock: Clock) -> None:
     for key in "abcde":
         await sink.sealed(key, draft("1", f"c{key}"), draft("2", f"d{key}"))
     await sink.settle(*((one, DEAD) for one in await sink.take(BATCH)))
-    assert set(await find_chores(sink.pool, [QUEUE])) == {"notices"}
+    assert set((await find_chores(sink.pool, [QUEUE])).due) == {"notices"}
     routes = {QUEUE: NoticeRoute(escalate_to=ONCALL)}
     assert await sink.escalate(BATCH, routes=routes) == {(QUEUE, "escalation", "told"): 5}
-    assert await find_chores(sink.pool, [QUEUE, "busy"]) == []
+    assert (await find_chores(sink.pool, [QUEUE, "busy"])).due == []
     assert {one.count for one in await open_holds(sink.pool)} == {ROWS_MAX}
     assert [one.count for one in await waiting_notices(sink.pool)] == [ROWS_MAX]
     assert {"busy", "elsewhere"} <= (await names_in_use(sink.pool))["queue"]

@@ -31,7 +31,7 @@ CASES: dict[str, tuple[Scenario, str]] = {
     "uncounted-crash": (played.crash_loop, "attempts_are_counted_once"),
     "counted-twice": (played.crash_loop, "attempts_are_counted_once"),
     "token-again": (played.crash_loop, "a_token_is_given_once"),
-    "statement-retried": (played.seal_in_a_deadlock, "a_set_is_whole"),
+    "statement-retried": (played.seal_in_a_deadlock, "first_attempts_are_in_order"),
     "own-clock": (played.behind_the_times, "a_lease_lasts"),
     "cancel-spares": (played.cancelled_after_its_seal, "cancel_is_final"),
     "pause-ignored": (played.stopped_and_let_go, "what_is_paused_stands"),

@@ -9,7 +9,18 @@ from app.channels import webhook
 from app.domain.errors import NotReady
 from app.domain.model import Taken
 from app.domain.outcome import Answer, Delivered, Outcome
-from app.engine import breaker, delivery, message_set, redrive, resend, settle, sweep, take
+from app.engine import (
+    breaker,
+    confirm,
+    delivery,
+    earlier,
+    message_set,
+    redrive,
+    resend,
+    settle,
+    sweep,
+    take,
+)
 from app.workers.deliverer import Deliverer
 from tests.plants.planting import Edit, Plant, Swap
 
@@ -19,8 +30,8 @@ REST_SECONDS = 3600.0
 
 
 def _key_per_attempt(taken: Any) -> Any:
-    def made(row: Any) -> Taken:
-        one: Taken = taken(row)
+    def made(row: Any, before: Any) -> Taken:
+        one: Taken = taken(row, before)
         return replace(one, key=f"{one.key}-{one.attempt}")
 
     return made
@@ -88,7 +99,8 @@ PLANTS = {
                 delivery,
                 "settle_turns",
                 {"bool_and(o.state = 'delivered')": "bool_or(o.state = 'delivered')"},
-            )
+            ),
+            Edit(confirm, "confirm_messages", {"bool_and(o.state": "bool_or(o.state"}),
         ],
     ),
     "replied-unlocked": Plant(
@@ -100,9 +112,9 @@ PLANTS = {
         [
             Edit(
                 message_set,
-                "add_messages",
+                "record_sets",
                 {
-                    "o.place < item.place": "o.id < item.message",
+                    "o.place < message.place": "o.id < message.id",
                     "order by o.place desc": "order by o.id desc",
                 },
             )
@@ -128,7 +140,7 @@ PLANTS = {
     ),
     "still-ages": Plant(
         "a message ages while its destination stands still",
-        [Edit(take, "take_messages", {"select sum(extract(": "select 0 * sum(extract("})],
+        [Edit(earlier, "find_earlier", {"select sum(extract(": "select 0 * sum(extract("})],
     ),
     "never-probed": Plant(
         "a breaker that is open is never tried again",
@@ -136,11 +148,21 @@ PLANTS = {
     ),
     "never-given-back": Plant(
         "what ends still counts as being sent",
-        [Edit(breaker, "end_attempts", {"d.sending - decided.ended": "d.sending"})],
+        [
+            Edit(breaker, "end_attempts", {"d.sending - decided.ended": "d.sending"}),
+            Edit(confirm, "confirm_messages", {"d.sending - held.messages": "d.sending"}),
+        ],
     ),
     "strict-forgotten": Plant(
         "who waited in a strict set waits for its lane alone, once that moves on",
-        [Edit(delivery, "move_on", {"f.strict\n                        or (": "false or ("})],
+        [
+            Edit(delivery, "move_on", {"f.strict\n                        or (": "false or ("}),
+            Edit(
+                confirm,
+                "confirm_messages",
+                {"f.strict\n                        or (": "false or ("},
+            ),
+        ],
     ),
     "held-swept": Plant(
         "a sweep repeats what waits for a person",
@@ -159,13 +181,16 @@ PLANTS = {
     "one-blocker": Plant(
         "who waited for a message that is gone waits for nobody",
         [
-            Edit(
-                delivery,
-                "move_on",
-                {
-                    "blocked_by = next.blocker,": "blocked_by = null,",
-                    "when next.blocker is null\n": "when true\n",
-                },
+            *(
+                Edit(
+                    module,
+                    name,
+                    {
+                        "blocked_by = next.blocker,": "blocked_by = null,",
+                        "when next.blocker is null\n": "when true\n",
+                    },
+                )
+                for module, name in ((delivery, "move_on"), (confirm, "confirm_messages"))
             ),
         ],
     ),

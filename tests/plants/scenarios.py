@@ -96,11 +96,12 @@ async def seal_without_a_database(stage: Stage) -> None:
 
 
 async def seal_in_a_deadlock(stage: Stage) -> None:
-    """A seal is the victim of a deadlock with somebody who came over its path."""
+    """A seal is the victim of a deadlock with somebody who came over its path; the next of its conversation is not."""
     await stage.admin.execute("do $$ begin execute format("
         "'alter database %I set deadlock_timeout = ''200ms''', current_database()); end $$")  # fmt: skip
     await stage.crash()
-    await stage.post("a")
+    for key in ("a", "b"):
+        await stage.post(key, "c")
     held = await stage.claim_one()
     other = await asyncpg.connect(
         stage.url, server_settings={"deadlock_timeout": "10s", "lock_timeout": "10s"}
@@ -118,6 +119,7 @@ async def seal_in_a_deadlock(stage: Stage) -> None:
         await stage.beside(stage.seal(held, "1", "2"), cross())
     finally:
         await other.close()
+    await stage.seal(await stage.claim_one(), "3", "4")
     await stage.rest()
 
 

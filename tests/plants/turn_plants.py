@@ -5,7 +5,17 @@ from uuid import UUID
 
 import asyncpg
 
-from app.engine import cancel, claim, put_back, renew, seal, statements, sweep, too_old
+from app.engine import (
+    cancel,
+    claim,
+    message_set,
+    put_back,
+    renew,
+    seal,
+    statements,
+    sweep,
+    too_old,
+)
 from tests.plants.planting import Edit, Plant, Swap
 
 if TYPE_CHECKING:
@@ -18,34 +28,37 @@ _HELD_BY_ANYBODY = "inner join sink.turn as t on t.id = item.turn and t.state = 
 
 
 class _Later:
-    """Messages of a seal that are added after its transaction, each batch in one of its own."""
+    """Messages of a seal that are recorded after its transaction, each batch in one of its own."""
 
     def __init__(self, *, first: int) -> None:
         self._first = first
         self._left: list[Any] = []
 
-    def add(self, add: Any) -> Any:
-        async def added(connection: "Link", messages: list[Any], *, verb: str) -> None:
+    def record(self, record: Any) -> Any:
+        async def recorded(
+            connection: "Link", moves: list[Any], messages: list[Any], *, verb: str
+        ) -> Any:
             self._left += messages[self._first :]
-            if messages[: self._first]:
-                await add(connection, messages[: self._first], verb=verb)
+            return await record(connection, moves, messages[: self._first], verb=verb)
 
-        self._add = add
-        return added
+        self._record = record
+        return recorded
 
     def transact(self, transact: Any) -> Any:
         async def transacted(pool: Any, work: Any, **options: Any) -> Any:
             found = await transact(pool, work, **options)
             left, self._left = self._left, []
             if left:
-                await transact(pool, lambda connection: self._add(connection, left, verb="seal"))
+                await transact(
+                    pool, lambda connection: self._record(connection, [], left, verb="seal")
+                )
             return found
 
         return transacted
 
     @property
     def changes(self) -> list[Edit | Swap]:
-        return [Swap(seal, "add_messages", self.add), Swap(seal, "transact", self.transact)]
+        return [Swap(seal, "record_sets", self.record), Swap(seal, "transact", self.transact)]
 
 
 def _statement_retried(run: Any) -> Any:
@@ -58,16 +71,6 @@ def _statement_retried(run: Any) -> Any:
             return await run(self, connection, **values)
 
     return retried
-
-
-def _anybody(_may_hold: Any) -> Any:
-    return lambda row: row["attempt"] is not None
-
-
-def _nobody(_promote: Any) -> Any:
-    async def promote(_connection: "Link", _turns: list[UUID]) -> None: ...
-
-    return promote
 
 
 def _nobody_next(_promote: Any) -> Any:
@@ -110,19 +113,30 @@ PLANTS = {
         [
             Edit(
                 seal,
-                "seal_turns",
+                "hold_turns",
                 {
                     _HELD: _HELD_BY_ANYBODY,
-                    "item.turn = t.id and t.token = item.token": "item.turn = t.id",
+                    "        t.id, t.token, t.queue": "        t.id, item.token, t.queue",
                 },
             ),
-            Swap(seal, "_may_hold", _anybody),
+            Edit(
+                message_set,
+                "record_sets",
+                {"t.id = item.turn and t.token = item.token": "t.id = item.turn"},
+            ),
         ],
     ),
     "seal-in-two": Plant("a set is recorded in two transactions", _Later(first=1).changes),
     "messages-after": Plant("messages are added after the seal's commit", _Later(first=0).changes),
     "no-promote": Plant(
-        "the seal frees its lane and promotes nobody", [Swap(seal, "promote", _nobody)]
+        "the seal frees its lane and promotes nobody",
+        [
+            Edit(
+                message_set,
+                "record_sets",
+                {"where t.id = freed.next and t.state = 'waiting'": "where false"},
+            )
+        ],
     ),
     "uncounted-crash": Plant(
         "attempts are counted at the handled error, not at the claim",

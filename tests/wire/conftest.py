@@ -1,13 +1,18 @@
 """Servers that end with their test, and clients that may reach them or not."""
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
+import uvloop
 
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
+from tests.wire.loops import Run
 from tests.wire.servers import LOOPBACK, Behaviour, Serve, Server, listening
 
 
@@ -39,3 +44,34 @@ async def strict_client() -> AsyncIterator[GuardedClient]:
     """A client of an installation that allows nothing private."""
     async with GuardedClient(AddressPolicy()) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A self-signed certificate for `crm.example` and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+            ),
+            *("-nodes", "-days", "2", "-subj", "/CN=crm.example"),
+            *("-addext", "subjectAltName=DNS:crm.example", "-keyout", key, "-out", cert),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    with asyncio.Runner(loop_factory=request.param) as runner:
+        yield runner.run

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.errors import Problem
-from app.wire.headers import InvalidHeader, check_framing, check_header, header_problems
+from app.wire.headers import InvalidHeader, check_header, header_lines, header_problems
 
 
 @pytest.mark.parametrize("name", ["X-Trace", "Accept", "x.y_z", "ETag"])
 @pytest.mark.parametrize("value", ["", "a", "a b\tc", '{"x": "~"}'])
 def test_an_ordinary_header_may_be_sent(name: str, value: str) -> None:
     check_header(name, value)
-    check_framing({name: value})
+    assert header_lines({name: value}, defaults={}) == f"{name}: {value}\r\n"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "a\0", "ä", "(x)", "x" * 129])
@@ -61,11 +61,19 @@ def test_an_agent_never_sets_what_is_not_its_own(name: str) -> None:
 
 
 def test_a_channel_sets_credentials_but_not_the_framing() -> None:
-    check_framing({"Authorization": "Bearer x", "Content-Type": "a/b"})
+    header_lines({"Authorization": "Bearer x", "Content-Type": "a/b"}, defaults={})
     with pytest.raises(InvalidHeader, match="header_reserved"):
-        check_framing({"content-length": "0"})
+        header_lines({"content-length": "0"}, defaults={})
     with pytest.raises(InvalidHeader, match="header_repeated"):
-        check_framing({"X-A": "1", "x-a": "2"})
+        header_lines({"X-A": "1", "x-a": "2"}, defaults={})
+
+
+def test_a_default_stands_where_nobody_set_it() -> None:
+    defaults = {"accept": "*/*", "user-agent": "us"}
+    assert header_lines({}, defaults=defaults) == "Accept: */*\r\nUser-Agent: us\r\n"
+    assert header_lines({"USER-agent": "me"}, defaults=defaults) == (
+        "USER-agent: me\r\nAccept: */*\r\n"
+    )
 
 
 def test_problems_point_at_the_field_and_never_show_a_value() -> None:

@@ -141,7 +141,7 @@ async def test_each_who_waited_judges_the_shared_answer(
         reason = tasks.create_task(refused())
         await until(lambda: system.asked["slow.example"] > 0)
         system.answer.set()
-    assert [(one["host"], one["port"]) for one in found.result()] == [("127.0.0.1", 443)]
+    assert found.result() == HERE
     assert reason.result() == "address_denied"
     assert system.asked["slow.example"] == 1
 

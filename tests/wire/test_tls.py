@@ -2,42 +2,14 @@
 
 import asyncio
 import ssl
-import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from app.wire.client import GuardedClient
 from app.wire.exchange import Answered, NotSent
 from tests.wire.names import Names
 from tests.wire.servers import LOOPBACK, OK, Serve, answering, post
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A self-signed certificate for `crm.example` and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-            ),
-            *("-nodes", "-days", "2", "-subj", "/CN=crm.example"),
-            *("-addext", "subjectAltName=DNS:crm.example", "-keyout", key, "-out", cert),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
 
 
 def server_tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:

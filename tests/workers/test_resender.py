@@ -9,6 +9,7 @@ from aiohttp import web
 
 from app.core import Core
 from app.engine import inspect
+from app.engine.wake import RESEND
 from app.workers.loop import Loop, run_loop
 from app.workers.resender import Resender
 from tests.database import Clock
@@ -123,12 +124,13 @@ async def test_what_goes_well_is_followed_by_the_next_at_once(
         resending(core) as resender,
     ):
         stop = asyncio.Event()
-        loop = Loop("resend", resender.tick, 60.0, resender.more)
-        group.create_task(run_loop(loop, core=core, stop=stop))
-        async with asyncio.timeout(10):
-            while len(receiver.got) < 3:
-                await asyncio.sleep(0.005)
-        stop.set()
+        with core.wakes.waiting(RESEND) as woken:
+            loop = Loop("resend", resender.tick, 60.0, woken)
+            group.create_task(run_loop(loop, core=core, stop=stop))
+            async with asyncio.timeout(10):
+                while len(receiver.got) < 3:
+                    await asyncio.sleep(0.005)
+            stop.set()
 
 
 async def test_a_rate_is_not_outrun_by_what_goes_well(
@@ -137,8 +139,9 @@ async def test_a_rate_is_not_outrun_by_what_goes_well(
     turn, _ = await asked(sink, "crm", "crm")
     routes = {"crm": destination(receiver, rate_per_second=100.0)}
     async with opening(routes) as core, resending(core) as resender:
-        await until_ended(sink, resender, turn, 2)
-        assert not resender.more.is_set()
+        with core.wakes.waiting(RESEND) as woken:
+            await until_ended(sink, resender, turn, 2)
+        assert not woken.is_set()
 
 
 async def test_a_drain_takes_nothing_and_leaves_what_it_cuts_to_its_lease(

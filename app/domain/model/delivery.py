@@ -33,7 +33,8 @@ class Slots:
 
     With `hold_unknown` an attempt that nobody comes back from is not repeated without a person, whoever finds it.
     `concurrency_max` and `rate_per_second` are limits over all workers. `key_ttl_seconds`: for how long the destination
-    remembers a key, so that an attempt that may have arrived is not repeated after that. None is no limit.
+    remembers a key, so that an attempt that may have arrived is not repeated after that. None is no limit. With `since`
+    nothing is looked for that was due before.
     """
 
     destination: str
@@ -43,6 +44,7 @@ class Slots:
     concurrency_max: int = 1_000
     rate_per_second: float | None = None
     key_ttl_seconds: float | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,13 @@ class Takes:
     """What a take gave. `limits` names what keeps a destination from giving more: rate, concurrency, breaker, asked.
 
     `rest_seconds` is when to come again because of them; None is when something is told of, or with the next poll.
+    `latest` is when the last of what a destination gave was due.
     """
 
     messages: Sequence[Taken]
     limits: Mapping[str, str] = field(default_factory=dict)
     rest_seconds: float | None = None
+    latest: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

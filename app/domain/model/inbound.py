@@ -47,8 +47,12 @@ class Arrival:
     @property
     def may_join(self) -> bool:
         """Whether it may share the turn of others of its conversation. What is not due yet joins nobody."""
-        on_time = self.not_before is None and not self.delay_seconds
-        return self.joining is not None and self.conversation is not None and on_time
+        return self.joining is not None and self.conversation is not None and self.is_now
+
+    @property
+    def is_now(self) -> bool:
+        """Whether no later time is named for it."""
+        return self.not_before is None and not self.delay_seconds
 
 
 @dataclass(frozen=True, slots=True)
