@@ -244,6 +244,25 @@ async def test_concurrent_requests_share_one_look_up_and_a_key_is_remembered_for
     assert asked == [key, STRANGER]
 
 
+async def test_a_key_is_asked_for_once_however_it_is_spelled() -> None:
+    asked: list[str] = []
+    known = Principal("id", frozenset({"read"}), None)
+
+    async def find(key: str) -> Principal | None:
+        asked.append(key)
+        return known
+
+    key = "sks_0123456789abcdef_" + "y" * 43
+    authenticator = Authenticator(find)
+    for spelled in (f"bearer {key}", f"Bearer {key}", f"BEARER   {key} ", f"Bearer {key}"):
+        headers = [(b"authorization", spelled.encode())]
+        assert await authenticator.principal(headers) is known
+    assert asked == [key]
+    await asyncio.sleep(KNOWN_SECONDS)
+    await authenticator.principal([(b"authorization", f"Bearer {key}".encode())])
+    assert asked == [key, key]
+
+
 async def test_keys_that_are_nobodys_do_not_push_out_those_of_somebody() -> None:
     asked: list[str] = []
     known = Principal("id", frozenset({"read"}), None)

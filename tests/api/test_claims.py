@@ -147,7 +147,8 @@ async def test_what_comes_at_once_is_claimed_at_once_for_all_who_wait(
     desk = ClaimDesk(core)
     async with asyncio.TaskGroup() as group:
         waiting = [
-            group.create_task(desk.claim(desk.seat(wish(2), Here(), wait_seconds=20.0))) for _ in range(32)
+            group.create_task(desk.claim(desk.seat(wish(2), Here(), wait_seconds=20.0)))
+            for _ in range(32)
         ]
         await seated(service, "default")
         arrivals = [arrival(f"k{n}") for n in range(64)]

@@ -153,6 +153,23 @@ async def test_a_connection_on_which_nothing_is_asked_any_more_is_closed(roomy: 
         assert KEEP_ALIVE_SECONDS <= time.monotonic() - began < KEEP_ALIVE_SECONDS + MARGIN_SECONDS
 
 
+async def test_who_waits_for_an_answer_longer_than_an_idle_connection_is_kept_gets_it(
+    roomy: Service,
+) -> None:
+    wish = {"queue": "default", "agent": "a", "wait_seconds": KEEP_ALIVE_SECONDS * 2.5}
+    # The first one has the connection kept for its time; the second is not done when that is over.
+    with asking(roomy, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") as client:
+        loop = asyncio.get_running_loop()
+        assert b"alive" in await loop.sock_recv(client, 4096)
+        await loop.sock_sendall(client, request(roomy, "POST", "/v1/turns/claim", wish))
+        began = time.monotonic()
+        async with asyncio.timeout(10):
+            answer = await read_on(client)
+        assert answer.endswith(b'{"turns":[]}')
+        # Idle from its answer on, and no sooner.
+        assert time.monotonic() - began >= KEEP_ALIVE_SECONDS * 3.5
+
+
 async def test_while_the_service_drains_each_answer_is_the_last_of_its_connection(
     roomy: Service,
 ) -> None:

@@ -1,12 +1,16 @@
 """The bench still works: each scenario runs for a fraction of a second. The figures mean nothing here."""
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.bench.__main__ import BEGIN, END, MORE, PAGE, between
+from tests.bench.alone import CALLS
 from tests.bench.extent import SMOKE
 from tests.bench.figures import Figures, percentile
+from tests.bench.flames import Box, picture, sampled
+from tests.bench.processor import ROOT, measure, told
 from tests.bench.scenarios import SCENARIOS
 from tests.bench.stage import Stage, open_stage
 
@@ -28,6 +32,33 @@ async def test_a_scenario_measures_what_it_says(name: str, stage: Stage) -> None
         assert figure.median > 0, figure
         assert figure.ratio is None or figure.ratio > 0, figure
     assert figures.table().count("\n") == len(kept) + 1
+
+
+def test_processor_time_is_measured_for_every_call_of_two_trees_in_turn() -> None:
+    took = measure([ROOT, ROOT], CALLS, windows=2, count=70)
+    for call in CALLS:
+        assert [len(own) for own in took[call]] == [2, 2]
+        assert all(microseconds > 0 for own in took[call] for microseconds in own)
+        assert told(call, took[call]).startswith(f"| {call} | ")
+
+
+def test_a_flame_is_as_wide_as_its_share_and_stands_on_who_called_it() -> None:
+    box = Box("call", samples=100)
+    box.above = {"f": Box("f", "/x/app/api/f.py", 75), "g": Box("<g>", "/w/x/y.py", 25)}
+    box.above["f"].above = {"rare": Box("rare", "/x/y.py", 0)}
+    drawn = picture(box)
+    assert drawn.count("<rect") == 3
+    assert 'f, app/api/f.py: 75.0 %</title>\n<rect x="0.0" y="0" width="900.0"' in drawn
+    assert '&lt;g&gt;, w/x/y.py: 25.0 %</title>\n<rect x="900.0" y="0" width="300.0"' in drawn
+
+
+async def test_samples_are_of_the_process_itself() -> None:
+    box = Box("all")
+    with sampled(box):
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            pass
+    assert box.samples > 10
 
 
 def test_a_ratio_is_of_one_repeat_and_a_median_of_all() -> None:
