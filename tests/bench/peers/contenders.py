@@ -4,8 +4,8 @@ import asyncio
 import json
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ class Contender:
     @asynccontextmanager
     async def _started(self) -> AsyncIterator[Any]:
         """Start programs; they end with the context."""
+        programs: list[Program] = []
         async with AsyncExitStack() as stack:
 
             async def start(name: str, task: Json) -> Program:
@@ -87,10 +88,12 @@ class Contender:
                 command = [*self.command, json.dumps(task)]
                 program = Program(name, command, {**CHILD_ENVIRONMENT, "HOME": path}, Path(path))
                 stack.push_async_callback(program.kill)
+                programs.append(program)
                 await program.start()
                 return program
 
-            yield start
+            with explained_by(programs):
+                yield start
 
     async def _front(self, known: Json, start: Any) -> tuple[int, Program]:
         port = free_port()
@@ -134,6 +137,17 @@ class Contender:
                 await process.wait()
         assert process.returncode == 0, (err or out).decode()[-1000:]
         return out.decode()
+
+
+@contextmanager
+def explained_by(programs: Sequence[Program]) -> Iterator[None]:
+    """What goes wrong within is told with the ends of their logs."""
+    try:
+        yield
+    except Exception as error:
+        for program in programs:
+            error.add_note(f"{program.name}: {program.tail()}")
+        raise
 
 
 async def noted_starts(worker: Program | None, count: int) -> Sequence[float]:

@@ -89,7 +89,7 @@ async def accepts(side: Side, stage: Stage, extent: Extent) -> Values:
     async with side.accepting() as running:
         for connections in CONNECTIONS:
             with spending(running, stage) as spent:
-                told = await load(
+                loaded = await load(
                     stage,
                     running.turns,
                     name=f"c{connections}",
@@ -97,8 +97,8 @@ async def accepts(side: Side, stage: Stage, extent: Extent) -> Values:
                     seconds=extent.seconds,
                     warm_up_seconds=extent.warm_up_seconds,
                 )
-            values[f"accept {connections}"] = told["per_second"]
-            values |= spent.each("accept", whole * told["accepted"])
+            values[f"accept {connections}"] = loaded["per_second"]
+            values |= spent.each("accept", whole * loaded["accepted"])
     return values
 
 
@@ -111,8 +111,8 @@ async def lives(side: Side, stage: Stage, extent: Extent) -> Values:
             rate = await _live(running, stage, "life", count)
         values = {"life": rate, **spent.each("life", count), "memory": resident_mb(*running.pids)}
         pace = {"connections": 8, "rate": NOTES_A_SECOND, "seconds": extent.notes / NOTES_A_SECOND}
-        told = await load(stage, running.notes, name="note", **pace)
-        took = await running.starts(told["accepted"])
+        loaded = await load(stage, running.notes, name="note", **pace)
+        took = await running.starts(loaded["accepted"])
         await running.finished()
     values["start p50"] = 1000 * percentile(took, 0.5)
     values["start p99"] = 1000 * percentile(took, 0.99)
@@ -123,12 +123,12 @@ async def _live(running: Running, stage: Stage, name: str, count: int) -> float:
     """So many lifecycles; returns how many a second, from the first request to the last arrival."""
     await stage.receiver.ask("reset")
     task = {"connections": LIFE_CONNECTIONS, "count": count, "seconds": ARRIVE_SECONDS_MAX}
-    told = await load(stage, running.turns, name=name, **task)
+    loaded = await load(stage, running.turns, name=name, **task)
     came = await stage.arrivals(3 * count, seconds_max=ARRIVE_SECONDS_MAX)
     assert came["count"] == 3 * count, came
     # A figure counts only where the work was done.
     await running.finished()
-    return float(count / (came["span"][1] - told["began"]))
+    return float(count / (came["span"][1] - loaded["began"]))
 
 
 async def drains(side: Side, stage: Stage, extent: Extent) -> Values:
@@ -163,5 +163,11 @@ async def measure(side: Side, stage: Stage, extent: Extent) -> tuple[Values, Map
             async with asyncio.timeout(MEASURE_SECONDS_MAX):
                 values |= await take(side, stage, extent)
         except Exception as error:  # noqa: BLE001 - whatever a peer runs into is a part of the report
-            failed[name] = f"{type(error).__name__}: {error}"[:WORDS_MAX]
+            failed[name] = told(error)
     return values, failed
+
+
+def told(error: Exception) -> str:
+    """On one line, with what was noted of it."""
+    said = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+    return " ".join(" ".join(said).split())[:WORDS_MAX]

@@ -12,7 +12,7 @@ import aiohttp
 
 from app.dev.child import CHILD_ENVIRONMENT
 from tests.bench.peers.catalog import Entry
-from tests.bench.peers.contenders import noted_starts
+from tests.bench.peers.contenders import explained_by, noted_starts
 from tests.bench.peers.sides import POLL_SECONDS, READY_SECONDS_MAX, Running, free_port, reachable
 from tests.bench.stage import Stage
 from tests.system.processes import Program
@@ -67,18 +67,19 @@ class Restate:
         server = Program("server", [str(self.server)], environment, folder)
         worker = Program("worker", [*self.command, json.dumps(task)], environment, folder)
         try:
-            for program in (server, worker):
-                await program.start()
-            for port in (admin, ingress, handlers):
-                await reachable(port)
-            await _register(admin, handlers)
-            yield Running(
-                turns={"port": ingress, "path": f"/bench/{handler}/send"},
-                notes={"port": ingress, "path": "/bench/note/send", "stamp": True},
-                pids=[server.pid, worker.pid],
-                finished=_at_once,
-                starts=lambda count: noted_starts(worker, count),
-            )
+            with explained_by((server, worker)):
+                for program in (server, worker):
+                    await program.start()
+                for port in (admin, ingress, handlers):
+                    await reachable(port)
+                await _register(admin, handlers)
+                yield Running(
+                    turns={"port": ingress, "path": f"/bench/{handler}/send"},
+                    notes={"port": ingress, "path": "/bench/note/send", "stamp": True},
+                    pids=[server.pid, worker.pid],
+                    finished=_at_once,
+                    starts=lambda count: noted_starts(worker, count),
+                )
         finally:
             for program in (worker, server):
                 await program.kill()

@@ -8,11 +8,13 @@ import pytest
 
 from tests.bench.peers.__main__ import Bench, sides
 from tests.bench.peers.catalog import BY_NAME, ENTRIES
+from tests.bench.peers.contenders import explained_by
 from tests.bench.peers.environments import VERSIONS, versions
-from tests.bench.peers.measures import SMOKE, Values
+from tests.bench.peers.measures import SMOKE, Values, told
 from tests.bench.peers.results import COLUMNS, COSTS, Results, Round
 from tests.bench.peers.usage import cpu_seconds, resident_mb
 from tests.bench.stage import open_stage
+from tests.system.processes import Program
 
 
 async def test_ours_and_the_bare_peer_are_measured_in_all_and_kept(tmp_path: Path) -> None:
@@ -57,6 +59,14 @@ def test_what_is_missing_and_what_has_failed_is_told() -> None:
     text = results.tables()
     assert "Oban for Python is not here: it needs Python 3.12" in text
     assert "bare, round 1, drains failed: nothing came" in text
+
+
+def test_what_a_program_said_is_told_with_its_failure(tmp_path: Path) -> None:
+    program = Program("worker", [], {}, tmp_path)
+    program.log.write_text("its words\n", encoding="utf-8")
+    with pytest.raises(AssertionError) as raised, explained_by([program]):
+        raise AssertionError
+    assert told(raised.value) == "AssertionError: worker: its words"
 
 
 def test_a_run_that_is_taken_up_again_keeps_the_others(tmp_path: Path) -> None:

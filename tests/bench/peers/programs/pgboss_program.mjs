@@ -4,7 +4,11 @@ import { connection, FRONT_CONNECTIONS, main, note, outgoing, send, task } from 
 
 const { PgBoss } = createRequire(`${task.modules}/`)('pg-boss');
 const QUEUES = ['turn', 'note', 'send'];
-const FETCH = { batchSize: 100, localConcurrency: 2, burstWhenBatchFull: true };
+// A notification that comes amid a fetch would otherwise wait for its default of thirty seconds.
+const FETCH = {
+  batchSize: 100, localConcurrency: 2, burstWhenBatchFull: true,
+  pollingIntervalSeconds: 0.5, notifyPollingIntervalSeconds: 0.5,
+};
 let boss;
 
 const start = async options => {
