@@ -15,7 +15,7 @@ lane as materialized (
         inner join sink.turn as t on t.id = item.turn and t.token = item.token
         where t.conversation is not null
     )
-    order by l.queue, l.conversation
+    order by l.queue collate "C", l.conversation collate "C"
     for no key update of l
 ),
 
