@@ -73,8 +73,10 @@ async def _accept_run(
     parts = [
         [n for n, one in enumerate(arrivals) if one.may_join is joins] for joins in (False, True)
     ]
-    # A single statement is its own transaction, and the second one only reads.
-    explicit = bool(parts[1]) or any(one.also for one in arrivals)
+    # A single statement is its own transaction, and the second one only reads. What it may refuse takes back the rest
+    # of a run that is all or nothing.
+    may_refuse = lock_wait_ms is not None and any(one.may_be_too_far for one in arrivals)
+    explicit = bool(parts[1]) or may_refuse or any(one.also for one in arrivals)
     accepted: dict[int, Accepted] = {}
 
     async def work(connection: "Link") -> dict[int, Accepted]:

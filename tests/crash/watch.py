@@ -97,8 +97,30 @@ class WatchedLink:
         return await self._statement(text, lambda: self.connection.fetch(text, *arguments))
 
     async def execute(self, text: str, *arguments: object) -> str:
-        """As a connection does."""
-        return await self._statement(text, lambda: self.connection.execute(text, *arguments))
+        """As a connection does. A transaction may be spelled out, with what it sets as it begins."""
+
+        async def request() -> str:
+            return await self.connection.execute(text, *arguments)
+
+        match text.partition(";")[0].upper():
+            case "BEGIN":
+                return await self.begin(request)
+            case "COMMIT" | "ROLLBACK" as end:
+                return await self.end(end, request)
+            case _:
+                return await self._statement(text, request)
+
+    async def begin(self, request: Callable[[], Awaitable[T]]) -> T:
+        """What begins a transaction."""
+        answer = await self.pool.step(BEGIN, self.connection, request, commits=False)
+        self.inside, self.has_written = True, False
+        return answer
+
+    async def end(self, name: str, request: Callable[[], Awaitable[T]]) -> T:
+        """What ends one."""
+        self.inside = False
+        commits = name == COMMIT and self.has_written
+        return await self.pool.step(name, self.connection, request, commits=commits)
 
     async def _statement(self, text: str, request: Callable[[], Awaitable[T]]) -> T:
         writes = _WRITE.search(text) is not None
@@ -125,21 +147,15 @@ class WatchedTransaction:
 
     async def start(self) -> None:
         """As a transaction does."""
-        connection = self.link.connection
-        await self.link.pool.step(BEGIN, connection, self.inner.start, commits=False)
-        self.link.inside, self.link.has_written = True, False
+        await self.link.begin(self.inner.start)
 
     async def commit(self) -> None:
         """As a transaction does."""
-        await self._end(COMMIT, self.inner.commit, commits=self.link.has_written)
+        await self.link.end(COMMIT, self.inner.commit)
 
     async def rollback(self) -> None:
         """As a transaction does."""
-        await self._end(ROLLBACK, self.inner.rollback, commits=False)
-
-    async def _end(self, name: str, end: Callable[[], Awaitable[None]], *, commits: bool) -> None:
-        self.link.inside = False
-        await self.link.pool.step(name, self.link.connection, end, commits=commits)
+        await self.link.end(ROLLBACK, self.inner.rollback)
 
 
 @dataclass(slots=True)

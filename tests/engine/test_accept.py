@@ -227,3 +227,13 @@ async def test_one_that_is_too_far_ahead_is_told_and_its_repeat_is_none_of_it(
     assert (again.turn, again.duplicate) == (first.turn, True)
     with pytest.raises(InvalidContent, match="out_of_range"):
         await sink.accept(arrival("b", delay_seconds=61.0, delay_seconds_max=60.0), arrival("c"))
+
+
+async def test_what_is_all_or_nothing_leaves_nothing_where_one_is_refused(
+    sink: Sink, admin: "Admin"
+) -> None:
+    ahead = await admin.fetchval("select sink.now()") + timedelta(days=2)
+    far = arrival("b", not_before=ahead, delay_seconds_max=86_400.0)
+    with pytest.raises(InvalidContent, match="out_of_range"):
+        await sink.accept(arrival("a"), far, lock_wait_ms=100)
+    assert await admin.fetchval("select count(*) from sink.idempotency_key") == 0

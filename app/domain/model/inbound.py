@@ -55,6 +55,11 @@ class Arrival:
         return self.is_now and not self.also and not self.may_join
 
     @property
+    def may_be_too_far(self) -> bool:
+        """Whether only the database's clock can tell that it lies too far ahead, or nothing has looked yet."""
+        return self.not_before is not None or self.delay_seconds > self.delay_seconds_max
+
+    @property
     def is_now(self) -> bool:
         """Whether no later time is named for it."""
         return self.not_before is None and not self.delay_seconds
