@@ -79,9 +79,11 @@ class Costs:
             if self.pages_rows[verb]:
                 pages = self.pages[verb] / self.pages_rows[verb]
                 figures.add(f"pages of {verb}, {where}", "", pages)
-        if self.turns:
+        # Where turns were accepted that nobody could claim yet, there is no whole one.
+        if self.turns and self.rows["seal"] == self.turns:
             figures.add(f"whole turn, {where}", "us", self.us.total() / self.turns)
-            figures.add(f"WAL of a turn, {where}", "bytes", self.wal_bytes / self.turns)
+            wal = self.wal_bytes / self.turns
+            figures.add(f"WAL of a turn with its full pages, {where}", "bytes", wal)
 
 
 class Lifecycles:
