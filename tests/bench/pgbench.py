@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400
 # A session as the service has it.
-_OPTIONS = "-c search_path=pg_catalog -c jit=off -c plan_cache_mode=force_generic_plan"
+_OPTIONS = "-c search_path=pg_catalog -c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 _TPS = re.compile(r"^tps = ([\d.]+)", re.MULTILINE)
 _FAILED = re.compile(r"number of failed transactions: (\d+)")
 _SLACK_SECONDS = 20.0

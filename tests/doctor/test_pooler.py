@@ -7,7 +7,7 @@ from tests.system.pgbouncer import KEEPS_STATEMENTS_FROM, open_pgbouncer, pgboun
 # What a session asks for while it connects.
 SETTINGS = (
     "role,search_path,timezone,statement_timeout,lock_timeout,"
-    "idle_in_transaction_session_timeout,jit,plan_cache_mode"
+    "idle_in_transaction_session_timeout,jit,plan_cache_mode,enable_seqscan"
 )
 
 

@@ -34,13 +34,13 @@ class Cost:
 
 # Of a turn with a body of a few bytes, in a conversation of its own; take and settle of one message.
 COSTS: Final = {
-    "accept": Cost(1, 1820, 1800),
-    "claim": Cost(4, 1100, 1150),
+    "accept": Cost(1, 1750, 1730),
+    "claim": Cost(3, 1030, 1080),
     "renew": Cost(1, 450, 520),
-    "release": Cost(5, 1030, 1080),
-    "seal": Cost(7, 4920, 5180),
-    "take": Cost(3, 1150, 1040),
-    "settle": Cost(7, 1630, 1630),
+    "release": Cost(5, 960, 1010),
+    "seal": Cost(4, 4660, 4890),
+    "take": Cost(3, 1080, 970),
+    "settle": Cost(4, 1500, 1450),
 }
 WAL: Final = "select pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.database import Admin
 
 # A turn for the first three, a message for the others.
-PAGES_MAX: Final = {"accept": 43, "claim": 28, "renew": 23, "seal": 131, "take": 33, "settle": 95}
+PAGES_MAX: Final = {"accept": 43, "claim": 30, "renew": 22, "seal": 115, "take": 33, "settle": 64}
 # Ten times the past is another level of some indexes, and nothing else.
 FLAT: Final = 1.3
 

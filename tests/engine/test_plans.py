@@ -77,7 +77,7 @@ INDEXES: dict[str, set[str]] = {
     "find_sealed": {"outbox_set", "outbox_payload_pkey"},
     "find_sealed_follow_ups": set(),
     "take_messages": {"outbox_due", "outbox_payload_pkey"},
-    "find_earlier": {"outbox_pkey", "outbox_payload_pkey", "event_turn"},
+    "find_earlier": {"outbox_pkey", "outbox_payload_pkey", "event_pkey"},
     "make_destinations": set(),
     "end_attempts": set(),
     "find_drift": {"outbox_sending"},

@@ -21,7 +21,7 @@ SHOWN = """
         current_user::text, current_setting('search_path'), current_setting('timezone'),
         current_setting('statement_timeout'), current_setting('lock_timeout'),
         current_setting('idle_in_transaction_session_timeout'),
-        current_setting('jit'), current_setting('plan_cache_mode')
+        current_setting('jit'), current_setting('plan_cache_mode'), current_setting('enable_seqscan')
 """
 
 

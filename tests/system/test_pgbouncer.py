@@ -25,7 +25,7 @@ SERVE = ("serve", "--port", "0")
 # What a session asks for while it connects.
 SETTINGS = (
     "role,search_path,timezone,statement_timeout,lock_timeout,"
-    "idle_in_transaction_session_timeout,jit,plan_cache_mode"
+    "idle_in_transaction_session_timeout,jit,plan_cache_mode,enable_seqscan"
 )
 POOLED = """
 [database]
