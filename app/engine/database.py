@@ -175,7 +175,7 @@ def _settings(options: DatabaseOptions) -> dict[str, str]:
         "jit": "off",
         # The statements are few and large: planning one costs more than running it, and no plan depends on a value.
         "plan_cache_mode": "force_generic_plan",
-        # A plan that is made while a table is nearly empty is kept after it has grown. None of ours may read a whole one.
+        # A plan that is made while a table is nearly empty is kept after it has grown: none may read a whole one.
         "enable_seqscan": "off",
     }
 
