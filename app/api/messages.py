@@ -1,7 +1,7 @@
 """One message of a set, read and addressed: to the destination that it names, or to where its source is answered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,6 +15,7 @@ from app.domain.errors import InvalidContent
 from app.domain.json_text import Kind
 from app.domain.message import spell_address
 from app.domain.model import DraftMessage
+from app.domain.record import record
 from app.domain.seal import message_hash, spell_place
 
 RECIPIENT_BYTES_MAX: Final = 1000
@@ -31,7 +32,7 @@ MESSAGE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MessageReader:
     """Reads the messages of one set."""
 

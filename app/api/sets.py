@@ -5,7 +5,6 @@ sealed before the configuration changed, and is told apart.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from app.api.addressing import find_answering
@@ -17,10 +16,11 @@ from app.api.problems import queue_not_configured
 from app.core import Route
 from app.domain.errors import InvalidContent, Problem, SinksweepError
 from app.domain.model import DraftFollowUp, DraftMessage
+from app.domain.record import record
 from app.settings import Queue
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Proposed:
     """A set as it was proposed, and what the configuration says against it. `routes` are where its messages go.
 

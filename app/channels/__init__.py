@@ -9,7 +9,6 @@ import math
 import pkgutil
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from app.domain.content import Reading, read_content
 from app.domain.errors import InvalidContent, Problem
 from app.domain.message import HERE, Address, Draft, Outgoing, Reply, is_id
 from app.domain.outcome import Found, Outcome, RetryLater, Unknown
+from app.domain.record import record
 from app.wire.asking import ANSWER_BYTES_MAX, Heard, Request, ask
 from app.wire.client import GuardedClient, Method
 from app.wire.reach import words_of
@@ -57,7 +57,7 @@ TIMEOUT_SECONDS_MAX: Final = 300.0
 Secrets = Sequence[bytes | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Wire:
     """What a channel may reach the world with, for one call that is over at `until`, on the monotonic clock.
 
@@ -115,7 +115,7 @@ class Wire:
         return await ask(self.http, request)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a provider takes, as defaults of a destination of its kind; None leaves what every destination has.
 
@@ -130,7 +130,7 @@ class Limits:
     key_ttl_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What docs/channels.md says of a kind, a few words each: what becomes of our key, whether the provider can be
     asked, and what the receipt is.
@@ -141,7 +141,7 @@ class Facts:
     receipt: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Probed:
     """What a look at a destination found, in plain words: nothing of it is secret."""
 

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
 from app.domain.errors import InvalidContent, Problem
+from app.domain.record import record
 
 ID_CHARACTERS_MAX: Final = 255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A message as an agent proposes it, before the seal. `recipient` is its `to`; `headers` are the agent's own, not
     the channel's.
@@ -24,7 +25,7 @@ class Draft:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What a message answers, as a source knows it.
 
@@ -48,7 +49,7 @@ def is_id(part: str) -> bool:
     return is_visible and part not in {"", ".", ".."} and len(part) <= ID_CHARACTERS_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Address:
     """Where one message goes, in its channel's own words: stored, shown, and covered by the hash of the seal.
 
@@ -94,7 +95,7 @@ def read_capability(reply: bytes | None) -> Mapping[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """A sealed message and the attempt that is about to be made at it.
 

@@ -4,9 +4,10 @@
 later is `RetryLater`; everything that will never act is `Rejected`.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
+
+from app.domain.record import record
 
 
 class Shut(StrEnum):
@@ -16,7 +17,7 @@ class Shut(StrEnum):
     GONE = "gone"  # for good: until a person resumes it
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answer:
     """What the other side said, safe to store: a status and a short excerpt, never a header with a credential."""
 
@@ -24,7 +25,7 @@ class Answer:
     excerpt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Delivered:
     """The provider accepted the message. `receipt` is its own name for it, if it gave one.
 
@@ -36,12 +37,12 @@ class Delivered:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NotThere:
     """The provider was asked what became of a message, and has not got it: it may be sent again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RetryLater:
     """The message was certainly not acted upon, and may be later.
 
@@ -58,7 +59,7 @@ class RetryLater:
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rejected:
     """The message can never be accepted as it is."""
 
@@ -66,7 +67,7 @@ class Rejected:
     answer: Answer | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Unknown:
     """The request may have acted: cut after its first byte, timed out, or an answer nobody documented.
 

@@ -5,12 +5,13 @@ What is given at once is given in one order, whoever lets it go: a seal, a perso
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from app.domain.ids import MESSAGE_PREFIX, format_id
 from app.domain.model import DraftMessage
+from app.domain.record import record
 from app.engine.statements import load
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ T = TypeVar("T")
 DeliveryLane = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Standing:
     """A message that stands somewhere in a set: all that decides about its place."""
 
@@ -45,7 +46,7 @@ class Standing:
         return (self.queue, self.conversation, self.destination)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Placed:
     """A message with its place. `behind` is its predecessor, where the same call gives places to both: in its lane, or
     in its set where order is strict.
@@ -56,7 +57,7 @@ class Placed:
     behind: UUID | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NewMessage:
     """A message to be recorded. Held, it has no place yet."""
 
@@ -68,7 +69,7 @@ class NewMessage:
     state: str = field(default="pending")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Move:
     """A turn that leaves processing with its set. `deadline_seconds` is how long the set waits for a person."""
 

@@ -1,12 +1,12 @@
 """A seal on its way: what is asked, the turn that its token holds, and what becomes of that and of its messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.domain.ids import IdFactory
 from app.domain.lifecycle import MessageState, TurnState
 from app.domain.model import SealRequest
+from app.domain.record import record
 from app.domain.seal import payload_hash
 from app.engine.message_set import (
     DeliveryLane,
@@ -28,7 +28,7 @@ def state_of(request: SealRequest) -> TurnState:
     return TurnState.SEALED if request.messages else TurnState.REPLIED
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Sealing:
     """What is asked, the turn whose token holds, where that goes, and what binds it all."""
 

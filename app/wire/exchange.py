@@ -3,14 +3,15 @@ forgotten.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from app.domain.record import record
 
 # The one reason that says nothing of the other side: all of our own threads were taken.
 RESOLVER_BUSY: Final = "resolver_busy"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answered:
     """A complete header block arrived.
 
@@ -25,14 +26,14 @@ class Answered:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NotSent:
     """Not one byte of the request was written: the other side cannot have acted."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cut:
     """The request may have been written, in whole or in part, and no complete header block came
     back.

@@ -1,18 +1,19 @@
 """Messages on their way: what is taken, what an attempt came to, and what follows for the turn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from app.domain.breaker import BreakerMove, BreakerPolicy, Sign
 from app.domain.outcome import Answer
+from app.domain.record import record
 
 OnUnknown = Literal["retry", "lookup", "hold"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeliveryPolicy:
     """What a destination says about its messages. On `hold` an unknown outcome is never repeated without a person; on
     `lookup` not before the destination was asked, `lookup_after_seconds` later at the earliest.
@@ -27,7 +28,7 @@ class DeliveryPolicy:
     lookup_after_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Slots:
     """How many more messages a worker can start at one destination, and how long it may hold each.
 
@@ -47,7 +48,7 @@ class Slots:
     since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Taken:
     """One message under a delivery lease: `attempt_id` fences its settling. Times are the database's.
 
@@ -80,7 +81,7 @@ class Taken:
     first_attempted_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Takes:
     """What a take gave. `limits` names what keeps a destination from giving more: rate, concurrency, breaker, asked.
 
@@ -94,7 +95,7 @@ class Takes:
     latest: Mapping[str, datetime] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Verdict:
     """Where a message goes after an attempt. `counted=False` gives the attempt back.
 
@@ -116,7 +117,7 @@ class Verdict:
     spare_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settlement:
     """The verdict on one attempt."""
 
@@ -125,7 +126,7 @@ class Settlement:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settled:
     """What became of a settlement: `held` tells that its lease still held and the verdict was written.
 
@@ -139,7 +140,7 @@ class Settled:
     turn: "TurnMove | None" = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TurnMove:
     """A turn that its messages moved: its input came `age_seconds` ago, and its set was sealed `sealed_seconds` ago."""
 
@@ -150,7 +151,7 @@ class TurnMove:
     sealed_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fact:
     """A true delivery, by attempt: it holds whoever has the lease now."""
 

@@ -1,10 +1,11 @@
 """What waits: sets for a decision, turns for a signal, follow-ups for their time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
+
+from app.domain.record import record
 
 if TYPE_CHECKING:
     from app.domain.model.turns import DraftMessage, SealedFollowUp, SealedMessage
@@ -19,7 +20,7 @@ DecisionName = Literal["approve", "edit", "reject", "revise", "cancel", "send"]
 SYSTEM = "system"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HoldPlan:
     """Why and for how long a set is held, as the seal, its queue and its destinations together demand it.
 
@@ -33,7 +34,7 @@ class HoldPlan:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DraftFollowUp:
     """An inbound to come, checked and addressed. `delay_seconds` counts from when its set is let go; `not_before` wins.
 
@@ -51,7 +52,7 @@ class DraftFollowUp:
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FollowUpView:
     """A follow-up as it is. `state` is its turn's once that exists; until then `held`, or `cancelled`.
 
@@ -69,7 +70,7 @@ class FollowUpView:
     due_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Hold:
     """A held seal and what was decided about it. `decision` is None while it can still be decided.
 
@@ -90,7 +91,7 @@ class Hold:
     new_hash: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WaitView:
     """A park that lasts: under which name, since when, until when, and what a person was asked about."""
 
@@ -101,7 +102,7 @@ class WaitView:
     deadline_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HistoryEntry:
     """How an earlier attempt of a turn ended, with what was said about it: a reviewer's revision, or a signal."""
 
@@ -112,7 +113,7 @@ class HistoryEntry:
     said: "Said | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Revision:
     """A set that came back: who wanted what, and all of it that is void. `omitted`: there was no room for that."""
 
@@ -124,7 +125,7 @@ class Revision:
     omitted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class VoidMessage:
     """A message that was held and is not sent."""
 
@@ -136,7 +137,7 @@ class VoidMessage:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class VoidFollowUp:
     """A follow-up that was held and does not come to be. `key` is the one that it was given."""
 
@@ -149,7 +150,7 @@ class VoidFollowUp:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Woken:
     """What ended a park: a signal with its payload, or the deadline, which has none. `omitted`: there was no room."""
 
@@ -165,7 +166,7 @@ class Woken:
 Said = Revision | Woken
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EditedMessage:
     """A message as a reviewer wants it. `replaces` names the held message whose key it keeps.
 
@@ -177,7 +178,7 @@ class EditedMessage:
     asked: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Decision:
     """What a person says about a held set of this hash, as it is spelled. With `messages` an approval is an edit.
 
@@ -196,7 +197,7 @@ class Decision:
     allowed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Decided:
     """What was decided, by this call or, `repeated`, by the first one that said the same. `state` is the turn's.
 
@@ -211,7 +212,7 @@ class Decided:
     repeated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AlreadyDecided:
     """Something else was decided before about the set of this `seal`."""
 
@@ -220,7 +221,7 @@ class AlreadyDecided:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PayloadChanged:
     """The set is not the one that was seen: the hash of the one that is there now, spelled, if there is one."""
 
@@ -228,14 +229,14 @@ class PayloadChanged:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NotHeld:
     """Nothing of the turn was ever held."""
 
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RevisionsExhausted:
     """It was sent back as often as its queue allows; it is still held."""
 
@@ -243,20 +244,20 @@ class RevisionsExhausted:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NotIntact:
     """What is stored is not what was sealed: nothing was let go, and somebody is told."""
 
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UnknownMessage:
     """A message of an edit names one that is not of the set, or twice the same: its place in the list."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NotAllowed:
     """It would have been a first decision, which is not allowed here and now."""

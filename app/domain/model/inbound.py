@@ -1,15 +1,17 @@
 """What comes in, and the handle it gets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from uuid import UUID
+
+from app.domain.record import record
 
 # The source of what comes over the plain API.
 API_SOURCE = "api"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Arrival:
     """One inbound to accept. `scope` is what its keys are unique in; `not_before` wins over `delay_seconds`.
 
@@ -65,7 +67,7 @@ class Arrival:
         return self.not_before is None and not self.delay_seconds
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Joining:
     """How inbound of one conversation share a turn: it is due once nothing came for `quiet_seconds`, and at the latest
     `seconds_max` after its first. `inbound_max` and `bytes_max` bound what one turn may gather.
@@ -77,7 +79,7 @@ class Joining:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Accepted:
     """The handle of an inbound. `duplicate`: the key was known; `same_body`: and what came was what it stands for."""
 

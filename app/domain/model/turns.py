@@ -1,16 +1,17 @@
 """A turn and who works on it: what agents ask for and are given, from claim to seal, and what people change."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 from uuid import UUID
 
 from app.domain.model.holds import DraftFollowUp, HistoryEntry, Hold, HoldPlan
+from app.domain.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TurnPolicy:
     """What a queue says about its turns. The back-off is `backoff_seconds`, doubling to its maximum.
 
@@ -26,7 +27,7 @@ class TurnPolicy:
     revisions_max: int = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ClaimRequest:
     """A wish for up to `turns_max` turns of one queue.
 
@@ -46,7 +47,7 @@ class ClaimRequest:
     input_age_seconds_max: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ClaimedInbound:
     """One input of a claimed turn. `body` is None where the answer had no room for it.
 
@@ -64,7 +65,7 @@ class ClaimedInbound:
     view: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Claimed:
     """A turn under a lease. The token fences every write of its holder.
 
@@ -81,7 +82,7 @@ class Claimed:
     waited_seconds: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LeaseLost:
     """The token no longer holds: why, and where the turn is now."""
 
@@ -89,12 +90,12 @@ class LeaseLost:
     turn_state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NoSuchTurn:
     """There is no such turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Renewal:
     """A lease to restore. `usage` is the attempt's running total of each field; the greatest ever told counts."""
 
@@ -103,7 +104,7 @@ class Renewal:
     usage: Mapping[str, Decimal] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Renewed:
     """The lease is restored. `newer_inbound`: so many inbound wait behind this turn in its conversation."""
 
@@ -111,7 +112,7 @@ class Renewed:
     newer_inbound: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HandBack:
     """A turn handed back. `failed` counts the attempt and backs off; `final` ends the turn.
 
@@ -127,7 +128,7 @@ class HandBack:
     untold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HandedBack:
     """A turn was handed back. `wasted` is what its attempt had used, where that came to nothing."""
 
@@ -135,7 +136,7 @@ class HandedBack:
     wasted: Mapping[str, Decimal] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DraftMessage:
     """One message of a set, checked and addressed. `hash` covers all that leaves.
 
@@ -157,7 +158,7 @@ class DraftMessage:
     pace_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SealRequest:
     """The whole outbound set of a turn. `request_hash` tells a repeated seal from another one.
 
@@ -174,14 +175,14 @@ class SealRequest:
     hold: HoldPlan | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SealedMessage:
     id: UUID
     key: str
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SealedFollowUp:
     """A follow-up of a seal. Held, its turn does not exist yet; `duplicate`: its key stood for this turn before."""
 
@@ -193,7 +194,7 @@ class SealedFollowUp:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Sealed:
     """The set is recorded, as the turn's `seal`; `repeated` tells that it was before. `hold` is what it waits with.
 
@@ -211,14 +212,14 @@ class Sealed:
     age_seconds: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AlreadySealed:
     """This attempt has sealed another set: the hash of the first."""
 
     payload_hash: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Changed:
     """Where something is after an operator's call. `changed`: this call did it; `repeated`: an earlier one had."""
 

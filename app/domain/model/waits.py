@@ -1,11 +1,12 @@
 """The pause in the middle: what an agent waits for under its turn's handle, and what the turn is told meanwhile."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from app.domain.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class Parking:
     """An attempt that ends to wait for a signal of this name, `seconds` at most.
 
@@ -22,7 +23,7 @@ class Parking:
     parks_max: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Parked:
     """The turn waits, or did: `deadline_at` is None once this wait has ended. `repeated`: it had parked before."""
 
@@ -31,17 +32,17 @@ class Parked:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ParksExhausted:
     """It has parked as often as it may. Its lease is unharmed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NoParkSeconds:
     """Nobody says how long it may park. Its lease is unharmed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Signal:
     """What somebody tells a turn under a name. `may_decide`: the key it comes with has the right to decide.
 
@@ -60,7 +61,7 @@ class Signal:
     request_hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Signalled:
     """The turn has been told. `woken`: it waited for this; `duplicate`: it had been told the same before."""
 
@@ -69,7 +70,7 @@ class Signalled:
     woken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AlreadySignalled:
     """It was told something else under this name: when, and by whom."""
 
@@ -78,12 +79,12 @@ class AlreadySignalled:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PersonNeeded:
     """A person was asked, and the key has no right to decide."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AskedOtherwise:
     """A person was asked about this, and not about what the signal names."""
 
@@ -91,14 +92,14 @@ class AskedOtherwise:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TurnEnded:
     """No attempt of it will hear of anything any more."""
 
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TooManySignals:
     """It was told as much as a turn may be told."""
 
