@@ -56,7 +56,9 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
             rates=[slot.rate_per_second for slot in slots],
             since=[slot.since for slot in slots],
         )
-        taken = [row for row in rows if row["id"]]
+        taken = sorted(
+            (row for row in rows if row["id"]), key=lambda row: (row["due_at"], row["id"])
+        )
         earlier = await find_earlier(connection, taken, slots)
         spoiled = {row["id"]: why for row in taken if (why := _why_not(row, earlier))}
         if spoiled:

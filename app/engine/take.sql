@@ -163,7 +163,7 @@ select
     given.has_stood,
     given.latest,
     o.id, o.turn, o.attempt_id, o.attempts, o.attempts_used, o.may_have_arrived, o.queue, o.conversation, o.destination,
-    o.delay_seconds, o.expires_at,
+    o.delay_seconds, o.expires_at, o.due_at,
     greatest(extract(epoch from sink.now() - o.due_since), 0)::double precision as age_seconds,
     p.key, p.recipient, p.headers, p.content_type, p.body, p.hash, p.sealed_at, p.address, p.reply_of,
     sink.now() as attempted_at

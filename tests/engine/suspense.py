@@ -10,6 +10,8 @@ from tests.database import wait_for_lock
 from tests.engine.stories import Sink
 
 if TYPE_CHECKING:
+    from asyncpg.transaction import Transaction
+
     from app.engine.database import Pool
     from app.engine.statements import Link
     from tests.database import Admin
@@ -29,6 +31,29 @@ class OneSession:
 
     async def release(self, connection: "Link") -> None:
         assert connection is self.connection
+
+
+@dataclass(slots=True)
+class Within:
+    """A session in an open transaction: one that is spelled out within it is a savepoint."""
+
+    connection: "Link"
+    inner: "Transaction | None" = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    async def execute(self, text: str, *arguments: object) -> str:
+        first, _, rest = text.partition(";")
+        if first == "begin":
+            self.inner = self.connection.transaction()
+            await self.inner.start()
+            return await self.connection.execute(rest)
+        if self.inner is not None and first in {"commit", "rollback"}:
+            inner, self.inner = self.inner, None
+            await (inner.commit() if first == "commit" else inner.rollback())
+            return first.upper()
+        return await self.connection.execute(text, *arguments)
 
 
 @dataclass(slots=True)
@@ -67,7 +92,7 @@ async def suspended(sink: Sink, admin: "Admin") -> AsyncIterator[Suspended]:
     async with asyncio.TaskGroup() as others, sink.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        pool = cast("Pool", OneSession(connection))
+        pool = cast("Pool", OneSession(cast("Link", Within(connection))))
         replica = Suspended(replace(sink, pool=pool), admin, others)
         try:
             yield replica

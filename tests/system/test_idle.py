@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SETTLING_SECONDS = 6.0
 WINDOW_SECONDS = 20.0
-# A quarter of it is what is left for a look that comes at an unlucky moment.
-PER_SECOND_MAX = 0.75
+# What is promised. A look that comes at an unlucky moment is within it.
+PER_SECOND_MAX = 1.0
 
 MORE = """
 [queues.other]
