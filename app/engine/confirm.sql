@@ -3,7 +3,7 @@
 -- settled, and fewer are being sent at their destinations. Its caller has locked the turns and the delivery lanes in an
 -- earlier statement, so that this snapshot is younger than those locks; what it moves itself is left out of what it
 -- reads. It gives a row for each that still held, one for each turn that moved, and one for each destination that
--- counted them: where a breaker is not closed more is to be decided than this statement does.
+-- counted them: none where a breaker is not closed, since more is to be decided then than this statement does.
 with settled as (
     update sink.outbox as o
     set
@@ -152,12 +152,21 @@ ended as (
     group by destination
 ),
 
--- The last lock: everybody who takes for these destinations waits from here to the commit.
+-- The last lock: everybody who takes for these destinations waits from here to the commit. All of them or none, so that
+-- whoever decides about one whose breaker is not closed locks them in their order.
 held as materialized (
     select d.name, ended.messages
     from ended
     inner join sink.destination as d on d.name = ended.destination
-    where d.breaker = 'closed' and (select count(*) from moved_on) >= 0 and (select count(*) from moved) >= 0
+    where
+        d.breaker = 'closed'
+        and (
+            select bool_and(p.breaker = 'closed')
+            from ended as e
+            inner join sink.destination as p on p.name = e.destination
+        )
+        and (select count(*) from moved_on) >= 0
+        and (select count(*) from moved) >= 0
     order by d.name
     for no key update of d
 ),

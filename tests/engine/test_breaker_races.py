@@ -1,16 +1,21 @@
 """Replicas that settle at once disagree about nothing: who counts last has seen what was committed before him."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from app.domain.breaker import BreakerPolicy
 from app.domain.model import Slots
 from app.domain.outcome import Delivered
 from app.engine import take
+from app.engine.breaker import recount
 from app.engine.database import open_pool
 from tests.database import Clock, options_for
 from tests.engine.stories import CRM, DELIVERED, GIVEN_BACK, Sink, draft
 from tests.engine.suspense import Suspend
 from tests.engine.test_breaker import FAILS, POLICY, REFUSED, _breaker, _end, _messages, _open
+
+if TYPE_CHECKING:
+    from tests.database import Admin
 
 
 async def test_a_delivery_behind_the_failure_that_opens_it_ends_the_standstill(
@@ -24,6 +29,26 @@ async def test_a_delivery_behind_the_failure_that_opens_it_ends_the_standstill(
         second = await first.blocks(_end(sink, (working, Delivered())))
     second.result()
     assert await _breaker(sink) == ("closed", None)
+
+
+async def test_destinations_are_locked_in_their_order_whatever_their_breakers(
+    sink: Sink, suspend: Suspend, admin: "Admin"
+) -> None:
+    await _messages(sink, 4)
+    await sink.sealed("crm", draft("crm"))
+    await sink.sealed("x", draft("x", destination="x"))
+    one, *failing, two = await sink.take()
+    (other,) = await sink.take(destination="x")
+    await _end(sink, *((each, REFUSED) for each in failing))
+    assert await _breaker(sink) == ("open", "failing")
+    async with suspend() as first:
+        # Holds the row of the first destination, and might want that of the second.
+        await _end(first.sink, (one, REFUSED))
+        second = await first.blocks(_end(sink, (other, Delivered()), (two, Delivered())))
+        await admin.execute("select from sink.destination where name = 'x' for update nowait")
+    assert all(settled.held for settled in second.result())
+    assert await _breaker(sink) == ("closed", None)
+    assert await recount(sink.pool) == []
 
 
 async def test_a_resume_behind_the_failure_that_opens_it_ends_the_standstill(
