@@ -222,13 +222,19 @@ class ClaimDesk:
         line.seats = [seat for seat in line.seats if not seat.answered]
 
     async def _rest(self, line: _Line, told: asyncio.Event) -> None:
-        """Wait for a wake-up, somebody new, the first who has waited enough, or the next poll."""
+        """Wait for a wake-up, somebody new or gone, the first who has waited enough, or the next poll."""
         poll = self._core.wakes.rest_seconds(POLL_SECONDS, heard_seconds=HEARD_SECONDS)
         poll *= 0.75 + self._core.jitter.random() / 4
         first = min(seat.until for seat in line.seats)
         line.looks_at = min(time.monotonic() + poll, first)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, line.looks_at - time.monotonic())):
-                await told.wait()
-                # Whatever has come may be for many.
-                line.width = SEATS_MAX
+        # Who leaves tells nobody, and is not kept for so long.
+        while not told.is_set() and not any(seat.gone for seat in line.seats):
+            left = line.looks_at - time.monotonic()
+            if left <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, POLL_SECONDS)):
+                    await told.wait()
+        if told.is_set():
+            # Whatever has come may be for many.
+            line.width = SEATS_MAX

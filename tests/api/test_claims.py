@@ -290,7 +290,13 @@ class Client:
             await self.writer.wait_closed()
 
 
-async def test_who_leaves_while_waiting_is_given_nothing(service: Service, admin: "Admin") -> None:
+@pytest.mark.parametrize("heard", [False, True])
+async def test_who_leaves_while_waiting_is_given_nothing(
+    service: Service, admin: "Admin", monkeypatch: pytest.MonkeyPatch, *, heard: bool
+) -> None:
+    """And is soon forgotten, also where the queue would be looked at much later."""
+    wakes = type(service.core.wakes)
+    monkeypatch.setattr(wakes, "listening", property(lambda _wakes: heard))
     client = Client(service)
     await client.claim(wait_seconds=30)
     await seated(service, "default")
