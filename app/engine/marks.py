@@ -65,6 +65,12 @@ class _Front:
     def rise(self, priority: int, at: datetime) -> None:
         self.due_from[priority] = max(at - SLACK, self.due_from.get(priority, at - SLACK))
 
+    def fall(self, at: datetime) -> None:
+        """No mark is ahead of the clock, which may have gone back."""
+        self.due_from = {
+            priority: min(mark, at - SLACK) for priority, mark in self.due_from.items()
+        }
+
 
 class Marks:
     """The marks of one process, for each queue that it claims of. Times are those of `time.monotonic`, in seconds."""
@@ -102,6 +108,7 @@ class Marks:
         rests = min(max(LOOK_SECONDS, (now - look.began) / LOOK_SHARE), LOOK_SECONDS_MAX)
         for queue in queues:
             front = self._fronts[queue]
+            front.fall(stepped.at)
             front.is_dead = stepped.entries - len(claimed) > STEPPED_MAX
             front.look_at = now + (rests if front.is_dead else MEASURE_SECONDS)
             if not claimed:

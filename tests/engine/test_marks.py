@@ -67,6 +67,18 @@ def test_the_front_is_looked_at_again_in_time(took: float, rests: float) -> None
     assert list(marks.look([QUEUE], now=20.1).marks) == []
 
 
+def test_a_clock_that_goes_back_takes_the_marks_along() -> None:
+    """What is due by it then is due before them, and would be given out one look at a time until it has caught up."""
+    marks = _marks()
+    look = marks.look([QUEUE], now=2.0)
+    assert look.measured
+    marks.note(look, [QUEUE], [(QUEUE, 7, _at(-3700))], Stepped(DEAD.entries, _at(-3600)), now=2.1)
+    assert set(marks.look([QUEUE], now=2.2).marks) == {
+        (QUEUE, 0, _at(-3600) - SLACK),
+        (QUEUE, 7, _at(-3700) - SLACK),
+    }
+
+
 def test_what_nobody_has_left_is_behind_the_mark_though_others_have_claimed_it() -> None:
     marks = Marks()
     look = marks.look([QUEUE], now=0.0)
