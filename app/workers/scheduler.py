@@ -22,7 +22,7 @@ from app.engine.wake import queue_topic
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-# Where no source has a time to come within this, the next look is so far away.
+# Where no source has a time to come within this, and none is held up, the next look is so far away.
 QUIET_SECONDS: Final = 10.0
 # How often it is noted that nothing was due, and so how far back a changed schedule can reach.
 NOTE_SECONDS: Final = 30.0
@@ -51,11 +51,17 @@ class Scheduler:
         rest = QUIET_SECONDS
         for look in await find_schedules(self._core.pool, list(self._intakes)):
             if look.is_paused:
+                # What it owes is wanted as soon as it is resumed.
+                rest = LOOK_SECONDS
                 continue
             intake = self._intakes[look.source]
             try:
                 await self._ask(intake, look)
-                if look.looked_at is None or _comes_soon(intake, look):
+                if (
+                    look.looked_at is None
+                    or intake.name in self._waiting
+                    or _comes_soon(intake, look)
+                ):
                     rest = LOOK_SECONDS
             except NotReady:
                 raise

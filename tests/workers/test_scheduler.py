@@ -10,7 +10,7 @@ import pytest
 
 from app.core import Core
 from app.workers.purger import Purger
-from app.workers.scheduler import Scheduler
+from app.workers.scheduler import LOOK_SECONDS, QUIET_SECONDS, Scheduler
 from tests.database import Clock
 from tests.engine.stories import Sink
 from tests.workers.conftest import OpenCore
@@ -181,6 +181,24 @@ async def test_a_queue_without_room_is_waited_for(
         await sink.cancel(held.turn)
         await scheduler.tick()
     assert await admin.fetchval("select count(*) from sink.inbound where source = 'daily'") == 1
+
+
+async def test_what_is_held_up_is_asked_soon_again_however_far_the_next_time_is(
+    sink: Sink, cron: Any, clock: Clock, admin: "Admin"
+) -> None:
+    async with cron(schedule="0 9 * * *", queues={"default": {"length_max": 1}}) as core:
+        scheduler = Scheduler(core)
+        await _to(clock, admin, "2027-01-01T08:00:00Z")
+        await scheduler.tick()
+        await sink.pause("source", "daily")
+        assert await scheduler.tick() == LOOK_SECONDS
+        await sink.resume("source", "daily")
+        assert await scheduler.tick() == QUIET_SECONDS
+        held = await sink.accept_one("a")
+        await _to(clock, admin, "2027-01-01T09:00:01Z")
+        assert await scheduler.tick() == LOOK_SECONDS
+        await sink.cancel(held.turn)
+        assert await scheduler.tick() == QUIET_SECONDS
 
 
 async def test_a_clock_that_was_ahead_holds_nothing_up_for_long(
