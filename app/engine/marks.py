@@ -82,6 +82,10 @@ class Marks:
         """How to read these queues now."""
         fronts = {queue: self._fronts.setdefault(queue, _Front()) for queue in queues}
         if any(front.look_at <= now for front in fronts.values()):
+            for front in fronts.values():
+                if front.is_dead:
+                    # Others go on at the marks meanwhile, and also where this look takes longer than it may.
+                    front.look_at = max(front.look_at, now + LOOK_SECONDS_MAX)
             return Look((), measured=True, began=now)
         marks = [
             (queue, priority, at)

@@ -32,8 +32,11 @@ class Watermarks:
         """Since when each destination is to be looked at by the take that begins; nothing of those without a bound."""
         now = self._seconds()
         if now < self._full_at:
+            self._began = None
             return self._since
         self._began = now
+        # Unless it ends well: one that takes longer than it may would do so again.
+        self._full_at = now + FULL_SECONDS_MAX
         return {}
 
     def end(self, latest: Mapping[str, datetime]) -> None:

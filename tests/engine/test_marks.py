@@ -67,6 +67,15 @@ def test_the_front_is_looked_at_again_in_time(took: float, rests: float) -> None
     assert list(marks.look([QUEUE], now=20.1).marks) == []
 
 
+def test_a_look_that_fails_keeps_nobody_from_the_marks() -> None:
+    """It may have taken longer than a statement may, and would the next time."""
+    marks = _marks()
+    assert marks.look([QUEUE], now=2.0).measured
+    look = marks.look([QUEUE], now=6.0)
+    assert (list(look.marks), look.measured) == ([(QUEUE, 0, NOON - SLACK)], False)
+    assert marks.look([QUEUE], now=2.0 + LOOK_SECONDS_MAX).measured
+
+
 def test_a_clock_that_goes_back_takes_the_marks_along() -> None:
     """What is due by it then is due before them, and would be given out one look at a time until it has caught up."""
     marks = _marks()

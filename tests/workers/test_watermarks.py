@@ -50,13 +50,18 @@ def test_a_look_is_full_again_after_a_second() -> None:
     assert not marks.begin()
 
 
-def test_a_take_that_failed_is_full_again() -> None:
+def test_a_full_look_that_failed_keeps_nobody_from_the_marks() -> None:
+    """It may have taken longer than a statement may, and would the next time."""
     seconds = Seconds()
     marks = Watermarks(seconds)
     marks.begin()
     marks.end({"crm": NOON})
     seconds.now = FULL_SECONDS
     assert not marks.begin()
+    assert marks.begin() == {"crm": NOON - SLACK}
+    seconds.now = FULL_SECONDS + 1
+    marks.end({})
+    seconds.now = FULL_SECONDS + FULL_SECONDS_MAX
     assert not marks.begin()
 
 
