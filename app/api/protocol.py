@@ -103,10 +103,10 @@ class BoundedProtocol(Connection):
     def _read_on(self, rest: bytes) -> None:
         """Have a new parser read the body that the old one left to another protocol, after the same framing."""
         framing = [b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING]
-        method = str(self.scope["method"]).encode()
         self.parser = httptools.HttpRequestParser(self)
         self._retelling = True
-        self._feed(b"".join([method, b" / HTTP/1.1\r\n", *framing, b"\r\n"]))
+        # Not under its own method: that of a tunnel is an offer by itself.
+        self._feed(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
         if rest and not self._refused:
             self._feed(rest)
 

@@ -4,6 +4,7 @@ asked for.
 
 import asyncio
 import select
+import ssl
 from typing import Final, cast
 
 from app.wire.answer import AnswerReader
@@ -32,7 +33,18 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport = self._beneath = cast("asyncio.Transport", transport)
+
+    async def secure(self, tls: ssl.SSLContext, *, host: str) -> None:
+        """Go on with TLS, before the first exchange. Raises what the handshake raises."""
+        if self._early or self._is_over:
+            # What came before the TLS that it should be within was put there by somebody between.
+            raise ConnectionAbortedError
+        loop = asyncio.get_running_loop()
+        secured = await loop.start_tls(self._beneath, self, tls, server_hostname=host)
+        if secured is None:
+            raise ConnectionAbortedError
+        self._transport = secured
 
     async def exchange(
         self, head: bytes, body: bytes, *, deadline: float, answer_bytes_max: int
@@ -60,7 +72,9 @@ class Connection(asyncio.Protocol):
     def can_go_on(self) -> bool:
         """Whether the last exchange has left nothing behind in either direction."""
         is_clean = self._answer.can_go_on and not self._is_over
-        return is_clean and not self._transport.get_write_buffer_size()
+        # With TLS a transport does not count what the one beneath it has yet to send.
+        unsent = self._transport.get_write_buffer_size() + self._beneath.get_write_buffer_size()
+        return is_clean and not unsent
 
     def is_fit(self, now: float) -> bool:
         """Whether an idle connection may be used again: recently used, and as it was left.

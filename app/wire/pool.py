@@ -99,16 +99,18 @@ class ConnectionPool:
         if self._closed.is_set():
             raise Refused("client_closed")
         socket = await dial(target.host, target.port, resolver=self._resolver)
-        is_secure = target.scheme == "https"
+        connection: Connection | None = None
         try:
             _, connection = await asyncio.get_running_loop().create_connection(
-                Connection,
-                sock=socket,
-                ssl=self._tls if is_secure else None,
-                server_hostname=target.host if is_secure else None,
+                Connection, sock=socket
             )
+            if target.scheme == "https":
+                await connection.secure(self._tls, host=target.host)
         except BaseException as error:
-            socket.close()
+            if connection is None:
+                socket.close()
+            else:
+                connection.abort()
             if isinstance(error, ssl.SSLError):
                 raise Refused("tls_failed") from None
             if isinstance(error, OSError | RuntimeError | ValueError):

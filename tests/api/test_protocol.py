@@ -303,6 +303,15 @@ async def test_a_request_in_the_body_of_an_offer_to_upgrade_is_never_one(service
     assert answer.startswith(b"HTTP/1.1 422")
 
 
+@pytest.mark.parametrize("target", [b"/v1/inbound", b"example.com:443"])
+async def test_an_offer_of_a_tunnel_is_answered_with_a_refusal(
+    service: Service, target: bytes
+) -> None:
+    sent = b"CONNECT %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    status, _ = problem_of(await exchange(service, sent % target))
+    assert status in (400, 404, 405)
+
+
 async def test_requests_behind_requests_are_bounded(service: Service) -> None:
     waiting = b"GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
     answer = await exchange(service, waiting * 5000)

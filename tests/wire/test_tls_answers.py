@@ -4,7 +4,10 @@ import asyncio
 import ssl
 from pathlib import Path
 
+import pytest
+
 from app.wire.client import GuardedClient
+from app.wire.connections import Connection
 from app.wire.exchange import Answered
 from tests.wire.loops import Run
 from tests.wire.names import Names
@@ -58,5 +61,48 @@ def test_a_connection_over_tls_is_used_again(run: Run, certificate: tuple[Path, 
                 assert isinstance(exchange, Answered)
                 assert server.requests[-1].endswith(body)
             assert server.connections == 1
+
+    run(main())
+
+
+def test_a_connection_with_a_request_half_sent_is_not_used_again_over_tls(
+    run: Run, certificate: tuple[Path, Path]
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+
+    def behave(server: Server) -> Talk:
+        del server
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(OK)
+            # The rest of the request is never read.
+            await asyncio.sleep(0.5)
+
+        return talk
+
+    async def main() -> None:
+        roots = certificate[0].read_text()
+        async with (
+            listening(behave, host="127.0.0.1", tls=tls) as server,
+            GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"]), extra_roots=roots) as client,
+        ):
+            for count in (1, 2):
+                exchange = await post(
+                    client, server.port, host="crm.example", scheme="https", body=b"x" * 24_000_000
+                )
+                assert isinstance(exchange, Answered)
+                assert server.connections == count
+
+    run(main())
+
+
+def test_what_is_said_before_tls_is_no_answer(run: Run) -> None:
+    async def main() -> None:
+        connection = Connection()
+        connection.data_received(OK)
+        with pytest.raises(ConnectionAbortedError):
+            await connection.secure(ssl.create_default_context(), host="crm.example")
 
     run(main())
