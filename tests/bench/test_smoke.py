@@ -29,7 +29,8 @@ async def test_a_scenario_measures_what_it_says(name: str, stage: Stage) -> None
     kept = list(figures)
     assert kept
     for figure in kept:
-        assert figure.median > 0, figure
+        # For so short a moment Postgres may have nothing to do.
+        assert figure.median > 0 or figure.name.endswith("of an idle second"), figure
         assert figure.ratio is None or figure.ratio > 0, figure
     assert figures.table().count("\n") == len(kept) + 1
 
