@@ -1,7 +1,8 @@
 -- name: find_chores
 -- What there is to do, and when the next of it will be due: one index probe each. The order keeps a plan from walking
 -- through rows that are many and never due. What a source holds up that is still paused is passed by, and so is what
--- waits in a paused queue or for a paused destination.
+-- waits in a paused queue or for a paused destination. What is not :whole leaves out what waits to be claimed, sent or
+-- sent once more: each of its probes stands behind that, and is then not begun.
 with recursive holding (source) as (
     (
         select t.held_source from sink.turn as t
@@ -24,9 +25,11 @@ known as (
 
 open_queue as (
     select known.queue from known
-    where not exists (
-        select from sink.pause as p where p.kind = 'all' or (p.kind = 'queue' and p.name = known.queue)
-    )
+    where
+        :whole::boolean
+        and not exists (
+            select from sink.pause as p where p.kind = 'all' or (p.kind = 'queue' and p.name = known.queue)
+        )
 ),
 
 -- The priorities of each queue are walked one by one, as a claim does.
@@ -110,9 +113,11 @@ look (chore, name, at) as (
             order by o.due_at, o.id limit 1
         )
     from unnest(:destinations::text[]) as d (name)
-    where not exists (
-        select from sink.pause as p where p.kind = 'all' or (p.kind = 'destination' and p.name = d.name)
-    )
+    where
+        :whole::boolean
+        and not exists (
+            select from sink.pause as p where p.kind = 'all' or (p.kind = 'destination' and p.name = d.name)
+        )
     union all
     select
         'resends', null,
@@ -122,6 +127,7 @@ look (chore, name, at) as (
             order by r.due_at, r.id limit 1
         )
     from unnest(:destinations::text[]) as d (name)
+    where :whole::boolean
     union all
     select
         'resends', null,
@@ -130,6 +136,7 @@ look (chore, name, at) as (
             where attempt_id is not null
             order by lease_expires_at, id limit 1
         )
+    where :whole::boolean
 )
 
 select

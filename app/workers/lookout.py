@@ -3,14 +3,23 @@
 Nothing becomes due earlier than it says without being told of. So while everything is quiet and others are heard, a
 look in five intervals is enough. A known time brings it then, and something told of within an interval. While anything
 runs, or where nobody can be heard, it comes each interval.
+
+What waits to be claimed or sent is part of the look. Where that takes too long, as behind what an old snapshot keeps of
+all that ever waited, it becomes rare, and the sweep is told what it has to do without: then whoever waits looks for
+themselves each time.
 """
 
 import asyncio
+import logging
+import time
 from typing import Final
 
 from app.core import Core
 from app.engine.chores import Look, find_chores
+from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, RESEND, queue_topic
+
+log = logging.getLogger(__name__)
 
 # How long a look is put off while everything is quiet and others are heard.
 QUIET_INTERVALS: Final = 5
@@ -19,6 +28,9 @@ QUIET_SECONDS_MAX: Final = 5.0
 WATCHED_SECONDS: Final = 30.0
 # However close the next time is, looks come no closer than this part of an interval.
 SOONEST: Final = 0.25
+# A whole look that takes longer, or fails, takes at most this part of the time.
+SLOW_SECONDS: Final = 0.5
+WHOLE_SHARE: Final = 0.05
 
 
 class Lookout:
@@ -28,6 +40,7 @@ class Lookout:
         """`stirred` is set by whatever is told to anybody."""
         self._core = core
         self._stirred = stirred or asyncio.Event()
+        self._whole_at = 0.0
         self.quiet = False
 
     async def look(self) -> Look:
@@ -35,7 +48,7 @@ class Lookout:
         core = self._core
         stirred = self._stirred.is_set()
         self._stirred.clear()
-        found = await find_chores(core.pool, core.settings.queues, core.routes)
+        found = await self._find()
         self.quiet = found.is_quiet and not stirred
         topics = {"deliveries": OUTBOX, "resends": RESEND}
         core.wakes.wake_here(
@@ -43,6 +56,22 @@ class Lookout:
             *map(queue_topic, found.queues),
         )
         return found
+
+    async def _find(self) -> Look:
+        """Everything, or what the sweep needs where the rest of it cannot be had now."""
+        core = self._core
+        began = time.monotonic()
+        if began >= self._whole_at:
+            try:
+                found = await find_chores(core.pool, core.settings.queues, core.routes)
+            except Busy:
+                self._whole_at = _later(began)
+                log.warning("what waits could not be looked for", extra={"loop": "look"})
+            else:
+                if time.monotonic() - began > SLOW_SECONDS:
+                    self._whole_at = _later(began)
+                return found
+        return await find_chores(core.pool, core.settings.queues, core.routes, whole=False)
 
     def rest_seconds(self, found: Look) -> float:
         """How long nothing needs to be looked for behind this look."""
@@ -56,3 +85,9 @@ class Lookout:
     async def tick(self) -> float:
         """Look, for a process that does not sweep."""
         return self.rest_seconds(await self.look())
+
+
+def _later(began: float) -> float:
+    """When what has taken since then may begin again."""
+    now = time.monotonic()
+    return now + (now - began) * (1 / WHOLE_SHARE - 1)

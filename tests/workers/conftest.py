@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 OpenCore = Callable[..., AbstractAsyncContextManager[Core]]
 
+# Limits that one who dawdles exceeds soon.
+IMPATIENT = {"lock_timeout_ms": 100, "statement_timeout_ms": 200}
+
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
@@ -69,3 +72,27 @@ async def sink(
     """The engine's verbs, to bring about what the workers find."""
     yield Sink(pool, ids, jitter)
     assert await broken(admin) == {}
+
+
+@asynccontextmanager
+async def dawdling(admin: "Admin") -> AsyncIterator[None]:
+    """Whoever looks for what is to be sent once more exceeds every limit, as behind very many dead entries."""
+    await admin.execute(
+        """
+        alter table sink.resend rename to resend_kept;
+        create function sink.dawdle() returns setof sink.resend_kept language plpgsql as
+        $$ begin perform pg_sleep(60); return query select * from sink.resend_kept; end $$;
+        create view sink.resend as select * from sink.dawdle();
+        grant select on sink.resend to sinksweep_app
+        """
+    )
+    try:
+        yield
+    finally:
+        await admin.execute(
+            """
+            drop view sink.resend;
+            drop function sink.dawdle();
+            alter table sink.resend_kept rename to resend
+            """
+        )

@@ -11,7 +11,7 @@ from app.workers.lookout import Lookout
 from app.workers.loop import Loop, run_loop
 from tests.database import Clock
 from tests.engine.stories import DELIVERED, LATER, QUEUE, Sink, draft
-from tests.workers.conftest import OpenCore
+from tests.workers.conftest import IMPATIENT, OpenCore, dawdling
 
 CRM = {"crm": {"kind": "loopback"}}
 
@@ -105,6 +105,37 @@ async def test_who_waits_for_what_is_due_is_woken(
         assert await woken() == []
         await sink.ask_resend(*again)
         assert await woken() == [RESEND]
+
+
+async def test_where_what_waits_cannot_be_looked_for_who_waits_looks_and_it_is_tried_seldom(
+    sink: Sink, opening: OpenCore, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    del sink
+    async with opening(CRM, database=IMPATIENT) as core:
+        _heard(core, monkeypatch)
+        lookout = Lookout(core)
+
+        async def woken() -> bool:
+            with (
+                core.wakes.waiting(queue_topic(QUEUE)) as first,
+                core.wakes.waiting(OUTBOX) as second,
+                core.wakes.waiting(RESEND) as third,
+            ):
+                assert lookout.rest_seconds(await lookout.look()) == (5.0 if lookout.quiet else 1.0)
+                events = (first, second, third)
+                assert len({event.is_set() for event in events}) == 1
+                return first.is_set()
+
+        assert not await woken()
+        async with dawdling(clock.admin):
+            assert await woken()
+        began = asyncio.get_running_loop().time()
+        # It took some 0.2 seconds: there is no more of it within twenty times as long.
+        assert await woken()
+        async with asyncio.timeout(10):
+            while await woken():
+                await asyncio.sleep(0.05)
+        assert asyncio.get_running_loop().time() - began >= 3.0
 
 
 async def test_what_stirs_a_loop_cuts_its_rest_to_no_less_than_it_was_told(

@@ -5,7 +5,7 @@ import pytest
 from app.workers.sweeper import Sweeper
 from tests.database import Clock
 from tests.engine.stories import Sink, draft
-from tests.workers.conftest import OpenCore
+from tests.workers.conftest import IMPATIENT, OpenCore, dawdling
 
 
 async def test_one_pass_puts_back_turns_and_messages_and_makes_due_what_is_due(
@@ -69,6 +69,18 @@ async def test_a_pass_that_finds_nothing_costs_one_query(sink: Sink, opening: Op
         await core.pool.release(connection)
         await sweeper.tick()
     assert len(statements) == 1
+
+
+async def test_what_waits_and_takes_too_long_to_look_for_keeps_no_lapsed_lease_from_being_swept(
+    sink: Sink, opening: OpenCore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = await sink.hold("a")
+    await clock.travel(120)
+    async with dawdling(clock.admin), opening({}, database=IMPATIENT) as core:
+        await Sweeper(core).tick()
+    assert await sink.state(held.turn) == "queued"
+    assert "what waits could not be looked for" in caplog.text
+    assert {record.levelname for record in caplog.records} <= {"INFO", "WARNING"}
 
 
 async def test_a_chore_that_fails_keeps_no_other_from_running(
