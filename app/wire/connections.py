@@ -8,7 +8,7 @@ import ssl
 from typing import Final, cast
 
 from app.wire.answer import AnswerReader
-from app.wire.exchange import Cut, Exchange
+from app.wire.exchange import Cut, Exchange, NotSent
 
 # Many servers close an idle connection after five seconds. One that is closed under a request
 # leaves its outcome unknown, so idle connections are given up well before that.
@@ -28,7 +28,6 @@ class Connection(asyncio.Protocol):
         self._ended: asyncio.Future[str] | None = None
         self._early: bytearray | None = bytearray()
         self._is_over = False
-        self._is_ended_by_them = False
         self._poll: select.poll | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -49,16 +48,22 @@ class Connection(asyncio.Protocol):
     async def exchange(
         self, head: bytes, body: bytes, *, deadline: float, answer_bytes_max: int
     ) -> Exchange:
-        """Send one request and say what came of it, by `deadline` of the loop's clock at the latest."""
+        """Send one request and say what came of it, by `deadline` of the loop's clock at the latest.
+
+        On a connection that is over nothing is written, and what it said before answers nothing.
+        """
+        if self._is_over:
+            return NotSent("connection_cut_before_send")
         loop = asyncio.get_running_loop()
         ended = self._ended = loop.create_future()
         self._answer.begin(excerpt_bytes_max=answer_bytes_max)
         timer = loop.call_at(deadline, self._end, "timeout")
         try:
-            if not self._is_over:
-                self._write(head, body)
-            if self._early is not None:
-                self._catch_up()
+            self._write(head, body)
+            early, self._early = self._early, None
+            if early:
+                # What came since the connection was made, before anything was asked.
+                self.data_received(bytes(early))
             reason = await ended
         except BaseException:
             self.abort()
@@ -106,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The other side has said everything; the transport closes by itself."""
-        self._is_over = self._is_ended_by_them = True
+        self._is_over = True
         self._answer.feed_eof()
         self._end("connection_cut")
 
@@ -115,16 +120,6 @@ class Connection(asyncio.Protocol):
         del exc
         self._is_over = True
         self._end("connection_cut")
-
-    def _catch_up(self) -> None:
-        """What has happened since the connection was made, before anything was asked."""
-        early, self._early = self._early, None
-        if early:
-            self.data_received(bytes(early))
-        if self._is_ended_by_them:
-            self._answer.feed_eof()
-        if self._is_over:
-            self._end("connection_cut")
 
     def _write(self, head: bytes, body: bytes) -> None:
         if len(body) <= _PIECE_BYTES_MAX:

@@ -70,12 +70,22 @@ async def test_a_refused_connection_was_not_sent(client: GuardedClient) -> None:
     assert exchange == NotSent("connection_refused")
 
 
-@pytest.mark.parametrize("behave", [closing, resetting])
+@pytest.mark.parametrize("behave", [answering(close=True), resetting])
 async def test_a_cut_before_any_answer_is_a_cut(
     serve: Serve, client: GuardedClient, behave: Any
 ) -> None:
     server = await serve(behave)
     assert await post(client, server.port) == Cut("connection_cut")
+    assert server.connections == 1
+
+
+async def test_a_server_that_hangs_up_at_once_is_sent_nothing_or_cuts(
+    serve: Serve, client: GuardedClient
+) -> None:
+    server = await serve(closing)
+    # As the loop hears of it before the request is written, or behind it.
+    ends = (NotSent("connection_cut_before_send"), Cut("connection_cut"))
+    assert await post(client, server.port) in ends
     assert server.connections == 1
 
 

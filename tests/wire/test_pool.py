@@ -1,10 +1,12 @@
 """Which connections are used again, how many there are, and what becomes of them at the end."""
 
 import asyncio
+import socket
 
 import pytest
 
 from app.wire.client import GuardedClient
+from app.wire.connections import Connection
 from app.wire.exchange import Answered, Cut, NotSent
 from tests.wire.loops import Ask, Run, after_request, against
 from tests.wire.servers import LOOPBACK, OK, Server, Talk, answering, listening, post
@@ -133,3 +135,30 @@ def test_closing_the_client_cuts_what_is_under_way_and_sends_nothing_that_waits(
 
 async def _forever(_writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("said", [b"", OK])
+def test_on_a_connection_that_is_over_before_its_request_nothing_is_sent(
+    run: Run, said: bytes
+) -> None:
+    """What it said before it went away answers nothing."""
+
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(Connection, sock=ours)
+        with theirs:
+            theirs.settimeout(5)
+            theirs.sendall(said)
+            theirs.shutdown(socket.SHUT_WR)
+            # The loop hears of it before anything is asked.
+            await asyncio.sleep(0.05)
+            exchange = await connection.exchange(
+                b"POST / HTTP/1.1\r\n\r\n", b"", deadline=loop.time() + 5, answer_bytes_max=10
+            )
+            assert exchange == NotSent("connection_cut_before_send")
+            assert not connection.can_go_on
+            connection.abort()
+            assert theirs.recv(1) == b""
+
+    run(main())
