@@ -117,11 +117,20 @@ def _through_the_reserve(core: Core) -> Core:
     return replace(core, pool=core.urgent)
 
 
+@contextlib.contextmanager
+def _stopping() -> Iterator[asyncio.Event]:
+    """What loops stop at: set at the end, whatever that is."""
+    stop = asyncio.Event()
+    try:
+        yield stop
+    finally:
+        stop.set()
+
+
 @contextlib.asynccontextmanager
 async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     """Every replica has a configuration of its own, whatever it does."""
-    stop = asyncio.Event()
-    with core.wakes.waiting(ANYTHING) as stirred:
+    with core.wakes.waiting(ANYTHING) as stirred, _stopping() as stop:
         names = Names(_through_the_reserve(core), stirred)
         loop = Loop(
             "names",
@@ -131,44 +140,36 @@ async def _comparing(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[N
             stirred_seconds=names.rest_seconds,
         )
         running.create_task(run_loop(loop, core=core, stop=stop))
-        try:
-            yield
-        finally:
-            stop.set()
+        yield
 
 
 @contextlib.asynccontextmanager
 async def _looking(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     """Whoever does not sweep has to know what is due all the same."""
-    stop, interval = asyncio.Event(), core.settings.sweep.interval_seconds
-    with core.wakes.waiting(ANYTHING) as stirred:
+    interval = core.settings.sweep.interval_seconds
+    with core.wakes.waiting(ANYTHING) as stirred, _stopping() as stop:
         lookout = Lookout(_through_the_reserve(core), stirred)
         loop = Loop("look", lookout.tick, interval, stirred=stirred, stirred_seconds=interval)
         running.create_task(run_loop(loop, core=core, stop=stop))
-        try:
-            yield
-        finally:
-            stop.set()
+        yield
 
 
 @contextlib.asynccontextmanager
 async def _fetching(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
     """Only where a source verifies with public keys."""
-    stop, keys = asyncio.Event(), PublicKeys(core)
-    if keys.needed:
-        loop = Loop("public_keys", keys.tick, LOOK_SECONDS)
-        running.create_task(run_loop(loop, core=core, stop=stop))
-    try:
+    keys = PublicKeys(core)
+    with _stopping() as stop:
+        if keys.needed:
+            loop = Loop("public_keys", keys.tick, LOOK_SECONDS)
+            running.create_task(run_loop(loop, core=core, stop=stop))
         yield
-    finally:
-        stop.set()
 
 
 @contextlib.asynccontextmanager
 async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[None]:
-    stop = asyncio.Event()
     interval, careful = core.settings.sweep.interval_seconds, _through_the_reserve(core)
-    with core.wakes.waiting(SWEEP) as woken, core.wakes.waiting(ANYTHING) as stirred:
+    waiting = core.wakes.waiting
+    with waiting(SWEEP) as woken, waiting(ANYTHING) as stirred, _stopping() as stop:
         sweeper = Sweeper(careful, Lookout(careful, stirred))
         loop = Loop("sweep", sweeper.tick, interval, woken, GATHER_SECONDS, stirred, interval)
         running.create_task(run_loop(loop, core=core, stop=stop))
@@ -179,10 +180,7 @@ async def _sweeping(core: Core, running: asyncio.TaskGroup) -> AsyncGenerator[No
         if scheduler.needed:
             clock = Loop("schedule", scheduler.tick, SCHEDULE_SECONDS)
             running.create_task(run_loop(clock, core=core, stop=stop))
-        try:
-            yield
-        finally:
-            stop.set()
+        yield
 
 
 @contextlib.asynccontextmanager
