@@ -28,9 +28,10 @@ QUIET_SECONDS_MAX: Final = 5.0
 WATCHED_SECONDS: Final = 30.0
 # However close the next time is, looks come no closer than this part of an interval.
 SOONEST: Final = 0.25
-# A whole look that takes longer, or fails, takes at most this part of the time.
+# A whole look that takes longer, or fails, comes seldom.
 SLOW_SECONDS: Final = 0.5
-WHOLE_SHARE: Final = 0.05
+# What comes seldom takes at most this part of the time.
+SELDOM_SHARE: Final = 0.05
 
 
 class Lookout:
@@ -65,11 +66,11 @@ class Lookout:
             try:
                 found = await find_chores(core.pool, core.settings.queues, core.routes)
             except Busy:
-                self._whole_at = _later(began)
+                self._whole_at = seldom(began)
                 log.warning("what waits could not be looked for", extra={"loop": "look"})
             else:
                 if time.monotonic() - began > SLOW_SECONDS:
-                    self._whole_at = _later(began)
+                    self._whole_at = seldom(began)
                 return found
         return await find_chores(core.pool, core.settings.queues, core.routes, whole=False)
 
@@ -87,7 +88,7 @@ class Lookout:
         return self.rest_seconds(await self.look())
 
 
-def _later(began: float) -> float:
-    """When what has taken since then may begin again."""
+def seldom(began: float) -> float:
+    """When something may come again that has taken since then: times are those of `time.monotonic`, in seconds."""
     now = time.monotonic()
-    return now + (now - began) * (1 / WHOLE_SHARE - 1)
+    return now + (now - began) * (1 / SELDOM_SHARE - 1)

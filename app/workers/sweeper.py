@@ -23,7 +23,7 @@ from app.engine.wake import OUTBOX, SWEEP, queue_topic
 from app.engine.wake_parked import wake_parked
 from app.telemetry.metrics import count_wasted
 from app.workers.breakers import measure_breakers, recount_destinations
-from app.workers.lookout import Lookout
+from app.workers.lookout import Lookout, seldom
 from app.workers.measures import measure_work
 from app.workers.notices import Notices
 from app.workers.operations import work_on_operations
@@ -51,6 +51,7 @@ class Sweeper:
         # When it is time again for what nothing tells of: passes that were woken come as often as they are.
         self._recount_at = 0.0
         self._measured_at = -math.inf
+        self._measure_from = 0.0
         # How many of each chore failed when they were last looked for: the oldest, which come first again.
         self._failed: Counter[str] = Counter()
 
@@ -87,8 +88,8 @@ class Sweeper:
         quiet = self._lookout.quiet
         intervals = GAUGES_EVERY_INTERVALS_QUIET if quiet else GAUGES_EVERY_INTERVALS
         rest = intervals * self._core.settings.sweep.interval_seconds
-        if time.monotonic() >= self._measured_at + rest:
-            await self._measure()
+        if time.monotonic() >= max(self._measured_at + rest, self._measure_from):
+            await self._measure_in_time()
             self._measured_at = time.monotonic()
         if failed is not None:
             raise failed
@@ -206,6 +207,15 @@ class Sweeper:
 
     async def _forget(self) -> int:
         return await forget_requests(self._core.pool, rows_max=self._core.settings.sweep.batch_max)
+
+    async def _measure_in_time(self) -> None:
+        """What takes too long is tried seldom: the sweep needs none of it."""
+        began = time.monotonic()
+        try:
+            await self._measure()
+        except Busy:
+            self._measure_from = seldom(began)
+            log.warning("could not be measured", extra={"loop": "sweep"})
 
     async def _measure(self) -> None:
         await measure_breakers(self._core)

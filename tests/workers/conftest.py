@@ -75,24 +75,24 @@ async def sink(
 
 
 @asynccontextmanager
-async def dawdling(admin: "Admin") -> AsyncIterator[None]:
-    """Whoever looks for what is to be sent once more exceeds every limit, as behind very many dead entries."""
+async def dawdling(admin: "Admin", table: str = "resend") -> AsyncIterator[None]:
+    """Whoever looks into the table exceeds every limit, as behind very many dead entries."""
     await admin.execute(
-        """
-        alter table sink.resend rename to resend_kept;
-        create function sink.dawdle() returns setof sink.resend_kept language plpgsql as
-        $$ begin perform pg_sleep(60); return query select * from sink.resend_kept; end $$;
-        create view sink.resend as select * from sink.dawdle();
-        grant select on sink.resend to sinksweep_app
+        f"""
+        alter table sink.{table} rename to kept;
+        create function sink.dawdle() returns setof sink.kept language plpgsql as
+        $$ begin perform pg_sleep(60); return query select * from sink.kept; end $$;
+        create view sink.{table} as select * from sink.dawdle();
+        grant select on sink.{table} to sinksweep_app
         """
     )
     try:
         yield
     finally:
         await admin.execute(
-            """
-            drop view sink.resend;
+            f"""
+            drop view sink.{table};
             drop function sink.dawdle();
-            alter table sink.resend_kept rename to resend
+            alter table sink.kept rename to {table}
             """
         )

@@ -1,10 +1,14 @@
 """The sweeper's pass: everything that is stranded, in bounded batches, and nothing else."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
+from app.domain.model import HoldPlan
 from app.workers.sweeper import Sweeper
 from tests.database import Clock
-from tests.engine.stories import Sink, draft
+from tests.engine.stories import Sink, draft, sealing
 from tests.workers.conftest import IMPATIENT, OpenCore, dawdling
 
 
@@ -81,6 +85,21 @@ async def test_what_waits_and_takes_too_long_to_look_for_keeps_no_lapsed_lease_f
     assert await sink.state(held.turn) == "queued"
     assert "what waits could not be looked for" in caplog.text
     assert {record.levelname for record in caplog.records} <= {"INFO", "WARNING"}
+
+
+async def test_measures_that_take_too_long_fail_no_pass_and_come_seldom(
+    sink: Sink, opening: OpenCore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = HoldPlan("queue", deadline_seconds=600.0, on_deadline="escalate")
+    await sink.seal(replace(sealing(await sink.hold("a"), draft()), hold=plan))
+    quick = {"interval_seconds": 0.01}
+    async with opening({}, database=IMPATIENT, sweep=quick) as core:
+        sweeper = Sweeper(core)
+        async with dawdling(clock.admin, "hold"):
+            for _ in range(20):
+                assert await sweeper.tick() <= 5.0
+                await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records].count("could not be measured") == 1
 
 
 async def test_a_chore_that_fails_keeps_no_other_from_running(
