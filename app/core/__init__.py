@@ -151,8 +151,8 @@ def database_options(settings: Settings) -> DatabaseOptions:
     """How to connect; raises `InvalidConfiguration` without a URL."""
     if settings.database_url is None:
         message = (
-            "database_url: set DATABASE_URL, or start `sinksweep dev`, which brings its own"
-            " and writes it into its dev.json"
+            "database_url: set DATABASE_URL; `sinksweep dev` brings a database of its own,"
+            " and while it runs its dev.json says where"
         )
         raise InvalidConfiguration(message)
     direct = settings.database.direct_url

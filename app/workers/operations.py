@@ -14,7 +14,7 @@ from app.domain.ids import OPERATION_PREFIX, format_id
 from app.engine.operation import running_operations
 from app.engine.operation_batch import Batch, work_on
 from app.engine.transaction import Busy
-from app.engine.wake import OUTBOX, queue_topic, turn_topic
+from app.engine.wake import OUTBOX, RESEND, queue_topic, turn_topic
 
 # Of a pass each second these are a third at most: the database and the other chores have the rest.
 SECONDS_MAX: Final = 0.3
@@ -61,7 +61,8 @@ async def _batch(core: Core, operation: UUID, rows_max: int) -> Batch | None:
         return None
     if batch.changed:
         queues = {queue_topic(match.queue) for match in batch.changed}
-        core.wakes.tell(OUTBOX, *queues, *(turn_topic(match.turn) for match in batch.changed))
+        goes = RESEND if batch.operation.order.verb == "resend" else OUTBOX
+        core.wakes.tell(goes, *queues, *(turn_topic(match.turn) for match in batch.changed))
     if batch.failed:
         # Each of them is counted in the operation.
         log.error("some could not be done", extra=told, exc_info=batch.failed[0])

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from app.engine.operation import Operation, find_operation
-from app.engine.wake import OUTBOX, queue_topic, turn_topic
+from app.engine.wake import OUTBOX, RESEND, queue_topic, turn_topic
 from app.workers import operations
 from app.workers.operations import work_on_operations
 from app.workers.sweeper import Sweeper
-from tests.engine.stories import Sink, draft, returning
+from tests.engine.stories import DELIVERED, Sink, draft, returning
 from tests.workers.conftest import OpenCore
 
 if TYPE_CHECKING:
@@ -116,6 +116,19 @@ async def test_who_waits_is_told_of_what_was_changed(
         monkeypatch.setattr(core.wakes, "tell", lambda *topics: told.update(topics))
         await work_on_operations(core)
     assert told == {OUTBOX, queue_topic("default"), turn_topic(turn)}
+
+
+async def test_who_sends_once_more_is_told_of_what_was_asked_for(
+    sink: Sink, opening: OpenCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sink.sealed("a", draft("x"))
+    await sink.settle_next(DELIVERED)
+    await sink.begin("message", "resend")
+    told: set[str] = set()
+    async with opening({}) as core:
+        monkeypatch.setattr(core.wakes, "tell", lambda *topics: told.update(topics))
+        await work_on_operations(core)
+    assert RESEND in told
 
 
 async def test_a_drain_begins_no_further_batch(sink: Sink, opening: OpenCore) -> None:
