@@ -15,7 +15,7 @@ from app.engine.keys import Principal
 from app.engine.overview import names_in_use
 from app.engine.pause import EVERYTHING, Pause, find_pauses, pause, resume
 from app.engine.pause import Kind as Paused
-from app.engine.wake import EVERYBODY, OUTBOX, SWEEP, queue_topic
+from app.engine.wake import EVERYBODY, OUTBOX, RESEND, SWEEP, queue_topic
 
 REASON_BYTES_MAX: Final = 1000
 _SHARED: Final = "The key is bound to queues, and this is shared with others."
@@ -84,12 +84,12 @@ async def _resume(api: Api, request: Request, principal: Principal, kind: Paused
     await resume(api.core.pool, kind, name)
     log.warning("resumed", extra={"reason": kind, **_named(kind, name)})
     topics = {
-        "all": EVERYBODY,
-        "queue": queue_topic(name),
-        "source": SWEEP,
-        "destination": OUTBOX,
+        "all": (EVERYBODY,),
+        "queue": (queue_topic(name),),
+        "source": (SWEEP,),
+        "destination": (OUTBOX, RESEND),
     }
-    api.core.wakes.tell(topics[kind])
+    api.core.wakes.tell(*topics[kind])
     return _answer(kind, name, None)
 
 

@@ -1,8 +1,9 @@
 -- name: find_chores
 -- What there is to do, and when the next of it will be due: one index probe each. The order keeps a plan from walking
 -- through rows that are many and never due. What a source holds up that is still paused is passed by, and so is what
--- waits in a paused queue or for a paused destination. What is not :whole leaves out what waits to be claimed, sent or
--- sent once more: each of its probes stands behind that, and is then not begun.
+-- waits in a paused queue or for a paused destination. What is sent once more waits for an open breaker, too: no probe
+-- is made with it. What is not :whole leaves out what waits to be claimed, sent or sent once more: each of its probes
+-- stands behind that, and is then not begun.
 with recursive holding (source) as (
     (
         select t.held_source from sink.turn as t
@@ -127,7 +128,12 @@ look (chore, name, at) as (
             order by r.due_at, r.id limit 1
         )
     from unnest(:destinations::text[]) as d (name)
-    where :whole::boolean
+    where
+        :whole::boolean
+        and not exists (
+            select from sink.pause as p where p.kind = 'all' or (p.kind = 'destination' and p.name = d.name)
+        )
+        and not exists (select from sink.destination as b where b.name = d.name and b.breaker <> 'closed')
     union all
     select
         'resends', null,

@@ -104,7 +104,10 @@ async def test_who_waits_for_what_is_due_is_woken(
         await sink.pause("destination", "crm")
         assert await woken() == []
         await sink.ask_resend(*again)
-        assert await woken() == [RESEND]
+        # It waits wherever deliveries wait.
+        assert await woken() == []
+        await sink.resume("destination", "crm")
+        assert await woken() == [OUTBOX, RESEND]
 
 
 async def test_where_what_waits_cannot_be_looked_for_who_waits_looks_and_it_is_tried_seldom(
