@@ -56,34 +56,32 @@ def migrate(connection: Connection) -> None:
 
 
 async def main() -> None:
-    """Wait for the lock, then migrate over one connection."""
-    url = context.config.attributes["url"]
+    """Wait for the lock, then migrate over the connection that has it.
+
+    Whoever is killed leaves a statement that Postgres carries on with: it keeps the lock until that has ended.
+    """
+    own = await asyncpg.connect(context.config.attributes["url"], timeout=10)
 
     async def connect(**_options: Any) -> Any:
-        return await asyncpg.connect(url, timeout=10)
+        return own
 
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=connect, poolclass=pool.NullPool
     )
-    lock = await asyncpg.connect(url, timeout=10)
     try:
         async with asyncio.timeout(LOCK_SECONDS_MAX):
             # Tried and not awaited: a waiting statement would hold a snapshot, and every DDL up.
-            while not await lock.fetchval(  # noqa: ASYNC110 - the event is in the database
+            while not await own.fetchval(  # noqa: ASYNC110 - the event is in the database
                 "select pg_try_advisory_lock($1)", ADVISORY_LOCK
             ):
                 await asyncio.sleep(_POLL_SECONDS)
-        await lock.execute(PREPARE)
+        await own.execute(PREPARE)
         async with engine.connect() as connection:
-            await connection.execute(text("set lock_timeout = '4s'"))
-            await connection.execute(text("set statement_timeout = '60s'"))
-            await connection.execute(text("set search_path = pg_catalog"))
-            await connection.commit()
             await connection.run_sync(migrate)
             await connection.execute(text("grant select on sink.alembic_version to sinksweep_app"))
             await connection.commit()
     finally:
-        await lock.close()
+        await own.close()
         await engine.dispose()
 
 

@@ -5,6 +5,7 @@ What is decided here is decided by bytes and secrets alone. The database is aske
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request as HttpRequest
@@ -35,9 +36,10 @@ CODES: Final[Mapping[Result, str]] = {
     Result.NOT_READY: "source_not_ready",
 }
 _RETRY_AFTER: Final = "Retry-After"
+_LATE: Final = "request_timeout"
 # What a body that cannot be read says of it: it may come whole the next time.
 _UNREAD: Final = {
-    "request_timeout": Result.NOT_READY,
+    _LATE: Result.NOT_READY,
     "content_encoding_unsupported": Result.MALFORMED,
 }
 
@@ -53,6 +55,9 @@ async def receive_webhook(api: Api, request: HttpRequest, _principal: Principal)
         result, reply = await _received(api, intake, request)
     except Refused as refused:
         result, reply = refused.result, intake.provider.reply(refused.result)
+        if refused.reason == _LATE:
+            # What is left of the body is not waited for.
+            reply = replace(reply, headers={**reply.headers, "Connection": "close"})
         if refused.reason == KEY_UNKNOWN:
             api.core.fetched.wanted.add(intake.name)
         told = {"source": intake.name, "reason": refused.reason, "outcome": str(result)}

@@ -10,6 +10,7 @@ import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.errors import SinksweepError
 from app.engine.statements import load
@@ -75,6 +76,10 @@ async def upgrade(url: str) -> None:
         await asyncio.to_thread(work)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         message = f"the schema was not brought up to date: {error or type(error).__name__}"
+        raise UpgradeFailed(message) from error
+    except DBAPIError as error:
+        # What Postgres said of a revision; the rest is where it was said.
+        message = f"the schema was not brought up to date: {error.orig}"
         raise UpgradeFailed(message) from error
 
 

@@ -1,5 +1,6 @@
 """What a source refuses: told to be what it is, in no words of its own, and stored nowhere."""
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -104,6 +105,20 @@ async def test_what_is_signed_and_cannot_be_read_is_refused_and_no_mistake_of_ou
 ) -> None:
     answer = await sources.slack("chat", body)
     assert (answer.status, answer.code) == (400, "body_unreadable")
+
+
+async def test_a_body_that_drips_is_to_come_again_over_another_connection(
+    sources: Sources,
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", sources.service.port)
+    writer.write(b"POST /v1/sources/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    assert head.startswith(b"http/1.1 503 ")
+    assert b"\r\nconnection: close" in head
+    assert b"\r\nretry-after: " in head
+    writer.close()
 
 
 async def test_an_event_from_before_its_key_could_be_remembered_is_refused(

@@ -1,6 +1,7 @@
 """The schema is what schema.sql says, can be made by anybody at any time, and no other is worked with."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -30,6 +31,17 @@ ROOT = SCHEMA.parents[1]
 MIGRATE = (
     "import asyncio, sys; from app.engine import schema; asyncio.run(schema.upgrade(sys.argv[1]))"
 )
+
+# Without the index that 0005 builds beside whoever writes.
+BACK_AT_0004 = """
+    alter table sink.event drop constraint event_pkey, add primary key (id);
+    create index event_turn on sink.event (turn, id);
+    update sink.alembic_version set version_num = '0004';
+"""
+BUILDER = (
+    "select pid from pg_stat_activity where query like 'create unique index%' and state = 'active'"
+)
+DROPPER = "select from pg_stat_activity where query like 'drop index%' and state = 'active'"
 
 TABLES = {
     "alembic_version",
@@ -69,18 +81,73 @@ def test_schema_sql_is_the_sum_of_the_revisions(database_url: str) -> None:
 async def test_events_that_are_there_keep_their_numbers_while_their_index_is_built(
     database_url: str, admin: "Admin"
 ) -> None:
+    await admin.execute(BACK_AT_0004)
     await admin.execute("""
-        alter table sink.event drop constraint event_pkey, add primary key (id);
-        create index event_turn on sink.event (turn, id);
         -- As it is left by a build that was cut short.
         create index event_of_turn on sink.event (turn);
-        update sink.alembic_version set version_num = '0004';
         insert into sink.event (turn, verb, to_state)
         select gen_random_uuid(), 'accept', 'queued' from generate_series(1, 100)
     """)
     before = await admin.fetch("select * from sink.event order by id")
     await schema.upgrade(database_url)
     assert await admin.fetch("select * from sink.event order by id") == before
+    assert dump(database_url) == SCHEMA.read_text(encoding="utf-8")
+
+
+@contextlib.asynccontextmanager
+async def _old_transaction(url: str) -> AsyncIterator[None]:
+    """Goes on while the context lasts, and an index that is built beside it has to wait."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            await connection.fetchval("select count(*) from sink.event")
+            yield
+    finally:
+        await connection.close()
+
+
+async def _builder(admin: "Admin") -> int:
+    """The session that builds the index, once it does."""
+    async with asyncio.timeout(20):
+        while (pid := await admin.fetchval(BUILDER)) is None:
+            await asyncio.sleep(0.05)
+    return int(pid)
+
+
+async def test_a_revision_that_fails_says_why_in_one_line(
+    database_url: str, admin: "Admin"
+) -> None:
+    await admin.execute(BACK_AT_0004)
+    async with _old_transaction(database_url), asyncio.TaskGroup() as group:
+        running = group.create_task(_failed(database_url))
+        await admin.execute("select pg_cancel_backend($1)", await _builder(admin))
+    reason = "canceling statement due to user request"
+    assert running.result() == f"the schema was not brought up to date: {reason}"
+    await schema.upgrade(database_url)
+    assert dump(database_url) == SCHEMA.read_text(encoding="utf-8")
+
+
+async def _failed(url: str) -> str:
+    with pytest.raises(UpgradeFailed) as failed:
+        await schema.upgrade(url)
+    return str(failed.value)
+
+
+async def test_what_a_killed_migration_still_builds_is_waited_for(
+    database_url: str, admin: "Admin"
+) -> None:
+    await admin.execute(BACK_AT_0004)
+    async with asyncio.TaskGroup() as group, _old_transaction(database_url):
+        killed = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", MIGRATE, database_url), cwd=ROOT
+        )
+        await _builder(admin)
+        killed.kill()
+        await killed.wait()
+        group.create_task(schema.upgrade(database_url))
+        # Time enough to get into its way, if it were not to wait.
+        await asyncio.sleep(2)
+        assert await admin.fetch(DROPPER) == []
     assert dump(database_url) == SCHEMA.read_text(encoding="utf-8")
 
 
