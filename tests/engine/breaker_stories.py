@@ -3,11 +3,11 @@
 from typing import Any
 
 from app.domain.breaker import BreakerMove, BreakerPolicy
-from app.domain.model import DeliveryPolicy, Settled, Settlement, Taken
+from app.domain.model import DeliveryPolicy, Settled, Taken
 from app.domain.outcome import Answer, Outcome, Rejected, RetryLater, Shut, Unknown
-from app.domain.retry import after_attempt
 from app.engine.breaker import find_destinations
 from app.engine.settle import settle
+from tests.engine.delivering_stories import ending
 from tests.engine.stories import CRM, Sink, draft
 
 POLICY = DeliveryPolicy(
@@ -33,21 +33,7 @@ async def end(
     sink: Sink, *ended: tuple[Taken, Outcome], policy: DeliveryPolicy = POLICY
 ) -> list[Settled]:
     """What a worker does with outcomes."""
-    settlements = [
-        Settlement(
-            one.message,
-            one.attempt_id,
-            after_attempt(
-                outcome,
-                attempts_used=one.attempts_used,
-                may_have_arrived=one.may_have_arrived,
-                age_seconds=one.age_seconds,
-                policy=policy,
-                jitter=0.0,
-            ),
-        )
-        for one, outcome in ended
-    ]
+    settlements = [ending(one, outcome, policy) for one, outcome in ended]
     return await settle(sink.pool, settlements, policies={CRM: policy})
 
 

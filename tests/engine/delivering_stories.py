@@ -5,10 +5,25 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.domain.model import DeliveryPolicy, Fact, Settlement, Slots, Taken, Verdict
+from app.domain.outcome import Outcome
+from app.domain.retry import after_attempt
 from app.engine import fact, resend, settle, take
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
+
+
+def ending(taken: Taken, outcome: Outcome, policy: DeliveryPolicy) -> Settlement:
+    """What a worker settles behind an outcome."""
+    verdict = after_attempt(
+        outcome,
+        attempts_used=taken.attempts_used,
+        may_have_arrived=taken.may_have_arrived,
+        age_seconds=taken.age_seconds,
+        policy=policy,
+        jitter=0.0,
+    )
+    return Settlement(taken.message, taken.attempt_id, verdict)
 
 
 class Deliveries:
