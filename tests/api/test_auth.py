@@ -1,14 +1,14 @@
+"""Every call asks for a key with one of its scopes, and refuses in words that tell nothing."""
+
 import asyncio
 import logging
-import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pytest
 
-from app.api.auth import KNOWN_MAX, KNOWN_SECONDS, UNKNOWN_MAX, Authenticator, may
+from app.api.auth import may
 from app.api.calls import CallRoute
-from app.api.problems import Refusal
 from app.console import PAGES
 from app.domain.scopes import SCOPES
 from app.engine.keys import Principal, create_key, key_id_of, revoke_key
@@ -16,8 +16,6 @@ from tests.api.conftest import STRANGER, Service
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
-
-    from tests.database import Admin
 
 
 # Every call with the scopes that may make it. A call that is missing here fails the matrix.
@@ -149,169 +147,6 @@ async def test_two_authorization_headers_are_none(service: Service) -> None:
     writer.close()
 
 
-async def test_a_key_bound_to_a_queue_finds_nothing_of_another(service: Service) -> None:
-    mine = (await service.accept("k1", queue="support", scope="support")).json
-    other = (await service.accept("k2")).json
-    turn = await service.claimed("k3")
-    sealed = (await service.seal(turn, [{"destination": "loopback", "payload": 1}])).json
-    nothing = await service.get("/v1/turns/turn_" + "0" * 26, scope="support")
-    for path in (
-        f"/v1/inbound/{other['id']}",
-        f"/v1/inbound/{other['id']}/payload",
-        f"/v1/turns/{other['turn']}",
-        f"/v1/turns/{other['turn']}/events",
-        f"/v1/outbox/{sealed['messages'][0]['id']}",
-    ):
-        answer = await service.get(path, scope="support")
-        assert (answer.status, answer.body) == (404, nothing.body)
-    assert (await service.get(f"/v1/turns/{mine['turn']}", scope="support")).status == 200
-    verbs: dict[str, dict[str, Any]] = {
-        "renew": {},
-        "release": {"reason": "r"},
-        "seal": {"messages": []},
-    }
-    for verb, own in verbs.items():
-        body = {"lease_token": turn["lease_token"], **own}
-        answer = await service.post(f"/v1/turns/{turn['id']}/{verb}", body, scope="support")
-        assert (answer.status, answer.body) == (404, nothing.body)
-
-
-async def test_a_foreign_queue_is_the_same_as_an_unknown_one(service: Service) -> None:
-    bodies = set()
-    for queue in ("open", "nope", None):
-        accepted = await service.accept("k1", queue=queue, scope="support")
-        assert (accepted.status, accepted.code) == (422, "queue_unknown")
-        bodies.add(accepted.body)
-    for queue in ("open", "nope"):
-        claimed = await service.claim(queue=queue, scope="support")
-        assert (claimed.status, claimed.code) == (422, "queue_unknown")
-        bodies.add(claimed.body)
-    assert len(bodies) == 1
-
-
-async def test_a_key_that_only_accepts_sees_no_messages(service: Service) -> None:
-    turn = await service.claimed()
-    await service.seal(turn, [{"destination": "loopback", "payload": 1}])
-    inbound = turn["inbound"][0]["id"]
-    for path in (f"/v1/turns/{turn['id']}", f"/v1/inbound/{inbound}"):
-        assert {"messages", "follow_ups", "seals"}.isdisjoint(
-            (await service.get(path, scope="accept")).json
-        )
-        for scope in ("agent", "approve", "read", "admin"):
-            assert len((await service.get(path, scope=scope)).json["messages"]) == 1
-    path = f"/v1/turns/{turn['id']}/events"
-    seen = (await service.get(path, scope="accept")).json["items"]
-    assert {one["message"] for one in seen} == {None}
-    assert len((await service.get(path, scope="agent")).json["items"]) == len(seen) + 1
-
-
-async def test_a_revoked_key_is_dead_within_a_second(service: Service) -> None:
-    pool = service.core.pool
-    key = await create_key(pool, name="short", scopes=["read"], queues=None)
-    assert (await service.get("/v1/loopback", scope=key)).status == 200
-    await revoke_key(pool, key_id_of(key) or "")
-    revoked = time.monotonic()
-    async with asyncio.timeout(5):
-        while (await service.get("/v1/loopback", scope=key)).status != 401:
-            await asyncio.sleep(0.02)
-    assert time.monotonic() - revoked < 1.0
-
-
-async def test_concurrent_requests_share_one_look_up_and_a_key_is_remembered_for_a_moment() -> None:
-    asked: list[str] = []
-    held = asyncio.Event()
-    known = Principal("id", frozenset({"read"}), None)
-
-    async def find(key: str) -> Principal | None:
-        asked.append(key)
-        await held.wait()
-        return known if key != STRANGER else None
-
-    key = "sks_0123456789abcdef_" + "y" * 43
-    authenticator = Authenticator(find)
-    headers = [(b"authorization", f"Bearer {key}".encode())]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(authenticator.principal(headers)) for _ in range(50)]
-        while not asked:
-            await asyncio.sleep(0)
-        held.set()
-    assert {task.result() for task in tasks} == {known}
-    await authenticator.principal(headers)
-    assert asked == [key]
-    for _ in range(2):
-        with pytest.raises(Refusal):
-            await authenticator.principal([(b"authorization", f"Bearer {STRANGER}".encode())])
-    assert asked == [key, STRANGER]
-
-
-async def test_a_key_is_asked_for_once_however_it_is_spelled() -> None:
-    asked: list[str] = []
-    known = Principal("id", frozenset({"read"}), None)
-
-    async def find(key: str) -> Principal | None:
-        asked.append(key)
-        return known
-
-    key = "sks_0123456789abcdef_" + "y" * 43
-    authenticator = Authenticator(find)
-    for spelled in (f"bearer {key}", f"Bearer {key}", f"BEARER   {key} ", f"Bearer {key}"):
-        headers = [(b"authorization", spelled.encode())]
-        assert await authenticator.principal(headers) is known
-    assert asked == [key]
-    await asyncio.sleep(KNOWN_SECONDS)
-    await authenticator.principal([(b"authorization", f"Bearer {key}".encode())])
-    assert asked == [key, key]
-
-
-async def test_keys_that_are_nobodys_do_not_push_out_those_of_somebody() -> None:
-    asked: list[str] = []
-    known = Principal("id", frozenset({"read"}), None)
-    key = "sks_0123456789abcdef_" + "y" * 43
-
-    async def find(wanted: str) -> Principal | None:
-        asked.append(wanted)
-        return known if wanted == key else None
-
-    authenticator = Authenticator(find)
-
-    async def ask(wanted: str) -> Principal:
-        return await authenticator.principal([(b"authorization", f"Bearer {wanted}".encode())])
-
-    await ask(key)
-    for n in range(KNOWN_MAX + 1):
-        with pytest.raises(Refusal):
-            await ask(f"sks_0123456789abcdef_{n:043}")
-    kept = authenticator._known._kept, authenticator._unknown._kept  # noqa: SLF001 - what is kept
-    assert [len(one) for one in kept] == [1, UNKNOWN_MAX]
-
-
-async def test_a_look_up_that_fails_fails_for_all_who_wait_and_is_not_remembered() -> None:
-    asked = 0
-
-    async def find(_key: str) -> Principal | None:
-        nonlocal asked
-        asked += 1
-        await asyncio.sleep(0)
-        raise ConnectionError
-
-    headers = [(b"authorization", f"Bearer {STRANGER}".encode())]
-    authenticator = Authenticator(find)
-
-    async def attempt() -> bool:
-        try:
-            await authenticator.principal(headers)
-        except ConnectionError:
-            return False
-        return True
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(attempt()) for _ in range(20)]
-    assert not any(task.result() for task in tasks)
-    assert asked == 1
-    assert not await attempt()
-    assert asked == 2
-
-
 def test_admin_stands_for_every_scope_but_approve() -> None:
     admin = Principal("id", frozenset({"admin"}), None)
     assert all(may(admin, frozenset({scope})) for scope in ("accept", "agent", "read"))
@@ -341,35 +176,3 @@ async def test_neither_keys_nor_tokens_appear_in_logs_or_answers(
     assert not [record for record in own if record.levelno >= logging.WARNING]
     for secret in (STRANGER, token, lost, *service.keys.values()):
         assert secret not in written
-
-
-async def test_a_key_that_is_revoked_while_its_claim_waits_is_given_nothing(
-    service: Service, admin: "Admin"
-) -> None:
-    key = await create_key(service.core.pool, name="r", scopes=["agent"], queues=None)
-    async with asyncio.TaskGroup() as group:
-        claim = group.create_task(service.claim(scope=key, wait_seconds=10))
-        waiting = service.core.wakes._waiting  # noqa: SLF001 - nothing else tells who waits
-        async with asyncio.timeout(5):
-            while not waiting.get("queue/default"):
-                await asyncio.sleep(0.01)
-        await revoke_key(service.core.pool, key_id_of(key) or "")
-        await asyncio.sleep(KNOWN_SECONDS)
-        await service.accept("k1")
-    assert (claim.result().status, claim.result().code) == (401, "unauthorized")
-    row = await admin.fetchrow("select state, attempts_used, releases from sink.turn")
-    assert row is not None
-    assert tuple(row) == ("queued", 0, 0)
-
-
-async def test_a_key_that_is_revoked_while_it_watches_is_told_nothing(service: Service) -> None:
-    key = await create_key(service.core.pool, name="r", scopes=["read"], queues=None)
-    turn = (await service.accept("k1")).json["turn"]
-    async with asyncio.TaskGroup() as group:
-        path = f"/v1/turns/{turn}?wait=processing&timeout_seconds=10"
-        watch = group.create_task(service.get(path, scope=key))
-        await asyncio.sleep(2 * KNOWN_SECONDS)
-        await revoke_key(service.core.pool, key_id_of(key) or "")
-        await asyncio.sleep(KNOWN_SECONDS)
-        await service.claim()
-    assert watch.result().status == 401

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from app.engine.database import open_pool
 from app.engine.transaction import DatabaseUnavailable
 from tests.crash.calls import Call
-from tests.crash.scene import BROKEN, Scene
+from tests.crash.scene import BROKEN, Scene, Trial
 from tests.crash.snapshot import Snapshot, shape, snapshot, unknown_ids
 from tests.crash.victim import APPLICATION
-from tests.crash.waiting_trials import Trial
 from tests.crash.watch import BEGIN, ROLLBACK, Point, WatchedPool
 from tests.crash.wire import Cut, Wire, stretched
 from tests.database import POLL_SECONDS, options_for

@@ -1,13 +1,14 @@
 """Where crashes are played: a database that is emptied for each, a clock that stands, recovery by anybody."""
 
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from app.domain.lifecycle import TURN_ENDED
 from app.domain.model import Claimed, Decided
 from app.domain.seal import spell
-from tests.crash.calls import ROUTES
+from tests.crash.calls import ROUTES, Call
 from tests.engine.held_stories import decide, deciding
 from tests.engine.invariants import RULES
 from tests.engine.stories import CRM, DELIVERED, Sink, draft, sealing
@@ -33,6 +34,9 @@ BROKEN = " union all ".join(
     f"select $rule${rule}$rule$ as rule, to_json(found)::text as found from ({query}) as found"
     for rule, query in RULES.items()
 )
+
+# Brings the rows to where the verb is to be called, and gives the call.
+Trial = Callable[["Scene"], Awaitable[Call]]
 
 
 class Still(random.Random):

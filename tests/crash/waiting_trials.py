@@ -1,12 +1,12 @@
 """The verbs of what waits, brought to where a crash in them would hurt."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from app.domain.model import HoldPlan
 from tests.crash.calls import Call
-from tests.crash.scene import Scene
+from tests.crash.scene import Scene, Trial
 from tests.engine.held_stories import (
     HOLD_SECONDS,
     PLAN,
@@ -20,9 +20,6 @@ from tests.engine.held_stories import (
 from tests.engine.stories import draft
 from tests.engine.waiting_stories import parking, telling
 from tests.engine.walks import DAY
-
-# Brings the rows to where the verb is to be called, and gives the call.
-Trial = Callable[[Scene], Awaitable[Call]]
 
 # Soon enough for whoever waits until everything has come to rest.
 SECONDS = 300.0

@@ -20,7 +20,8 @@ from app.domain.model import (
 from app.domain.seal import follow_up_hash
 from app.engine import decide as deciding_verb
 from app.engine.expire_holds import expire_holds
-from tests.engine.stories import KEY_SECONDS, QUEUE, Sink, draft, only, raise_first, sealing
+from tests.engine.stories import KEY_SECONDS, QUEUE, Sink, draft, only, sealing
+from tests.engine.sweeping_stories import raise_first
 
 HOLD_SECONDS = 3600.0
 PLAN = HoldPlan("queue", HOLD_SECONDS, "escalate")

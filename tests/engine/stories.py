@@ -12,12 +12,10 @@ from app.domain.ids import IdFactory
 from app.domain.model import (
     Accepted,
     Arrival,
-    Changed,
     Claimed,
     ClaimRequest,
     DeliveryPolicy,
     DraftMessage,
-    Fact,
     HandBack,
     HandedBack,
     Joining,
@@ -25,9 +23,6 @@ from app.domain.model import (
     Renewed,
     Sealed,
     SealRequest,
-    Settlement,
-    Slots,
-    Taken,
     TurnPolicy,
     Verdict,
 )
@@ -35,28 +30,13 @@ from app.domain.notice import NoticeRoute
 from app.domain.outcome import Answer
 from app.domain.seal import message_hash
 from app.engine import accept as accepting
-from app.engine import (
-    cancel,
-    escalate,
-    fact,
-    inspect,
-    operation,
-    redrive,
-    release,
-    renew,
-    resend,
-    resolve,
-    seal,
-    settle,
-    standing,
-    sweep,
-    take,
-)
 from app.engine import claim as claiming
-from app.engine import due as due_verb
-from app.engine import pause as pausing
+from app.engine import release, renew, seal
 from app.engine.marks import Marks
-from app.engine.matching import Filter
+from tests.engine.delivering_stories import Deliveries
+from tests.engine.intervening_stories import Interventions
+from tests.engine.looking_stories import Looks
+from tests.engine.sweeping_stories import Sweeps
 from tests.engine.waiting_stories import Waits
 
 if TYPE_CHECKING:
@@ -83,7 +63,6 @@ DELIVERY_POLICY = DeliveryPolicy(
 
 ONCALL = "oncall"
 NOTICE_ROUTES = {QUEUE: NoticeRoute(escalate_to=ONCALL)}
-TELLING = escalate.Telling(public_url="https://sink.example")
 
 # Two seconds of quiet, ten at the longest.
 JOINING = Joining(quiet_seconds=2.0, seconds_max=10.0, inbound_max=100, bytes_max=1 << 20)
@@ -144,12 +123,6 @@ def returning(held: Claimed, **changes: Any) -> HandBack:
     return HandBack(**{"turn": held.turn, "token": held.token, "reason": "busy", **changes})
 
 
-def raise_first(failed: Sequence[Exception]) -> None:
-    """Nothing may have failed."""
-    for error in failed:
-        raise error
-
-
 def only(outcomes: Sequence[Any]) -> Any:
     """The one outcome of a single call."""
     (outcome,) = outcomes
@@ -157,7 +130,7 @@ def only(outcomes: Sequence[Any]) -> Any:
 
 
 @dataclass(slots=True)
-class Sink(Waits):
+class Sink(Deliveries, Interventions, Looks, Sweeps, Waits):
     """Every verb of the engine, over one pool."""
 
     pool: "Pool"
@@ -168,14 +141,12 @@ class Sink(Waits):
         default_factory=lambda: {CRM: DELIVERY_POLICY}
     )
     marks: Marks | None = None
+    destination: str = CRM
+    notice_routes: Mapping[str, NoticeRoute] = field(default_factory=lambda: NOTICE_ROUTES)
 
     async def accept(self, *arrivals: Arrival, lock_wait_ms: int | None = None) -> list[Accepted]:
         return await accepting.accept(
-            self.pool,
-            arrivals,
-            ids=self.ids,
-            key_seconds=KEY_SECONDS,
-            lock_wait_ms=lock_wait_ms,
+            self.pool, arrivals, ids=self.ids, key_seconds=KEY_SECONDS, lock_wait_ms=lock_wait_ms
         )
 
     async def accept_one(
@@ -255,149 +226,6 @@ class Sink(Waits):
         held = await self.hold(key, conversation)
         outcome = await self.seal_one(held, *drafts, order=order)
         return held.turn, [message.id for message in outcome.messages]
-
-    async def take(
-        self, count: int = 100, *, destination: str = CRM, hold_unknown: bool = False
-    ) -> list[Taken]:
-        slots = [Slots(destination, count, 30.0, hold_unknown=hold_unknown)]
-        takes = await take.take(self.pool, slots)
-        return list(takes.messages)
-
-    async def take_one(self) -> Taken:
-        (taken,) = await self.take(1)
-        return taken
-
-    async def settle(self, *pairs: tuple[Taken, Verdict]) -> list[bool]:
-        """Settle each; tells of each whether its lease still held."""
-        settlements = [Settlement(one.message, one.attempt_id, verdict) for one, verdict in pairs]
-        settled = await settle.settle(self.pool, settlements, policies=self.delivery_policies)
-        return [done.held for done in settled]
-
-    async def settle_next(self, verdict: Verdict) -> UUID:
-        """Take the next due message and settle it."""
-        taken = await self.take_one()
-        assert await self.settle((taken, verdict)) == [True]
-        return taken.message
-
-    async def tell(self, *taken: Taken) -> set[UUID]:
-        """Late facts: these attempts were delivered."""
-        facts = [Fact(one.message, one.attempt_id, "r-late", 200) for one in taken]
-        return await fact.record_facts(self.pool, facts)
-
-    async def sweep_turns(self, turns_max: int = 100) -> dict[str, int]:
-        swept = await sweep.sweep_turns(
-            self.pool, policies=self.turn_policies, turns_max=turns_max, jitter=self.jitter
-        )
-        raise_first(swept.failed)
-        return dict(swept.states)
-
-    async def sweep_messages(self, messages_max: int = 100) -> int:
-        swept = await sweep.sweep_messages(
-            self.pool,
-            policies=self.delivery_policies,
-            messages_max=messages_max,
-            jitter=self.jitter,
-        )
-        raise_first(swept.failed)
-        return sum(swept.states.values())
-
-    async def escalate(
-        self,
-        notices_max: int = 100,
-        *,
-        routes: Mapping[str, NoticeRoute] | None = None,
-        telling: escalate.Telling = TELLING,
-    ) -> dict[tuple[str, str, str], int]:
-        """Tell whoever is to be told; returns what became of the notices, by queue, kind and result."""
-        done = await escalate.escalate(
-            self.pool,
-            routes=NOTICE_ROUTES if routes is None else routes,
-            notices_max=notices_max,
-            ids=self.ids,
-            telling=telling,
-        )
-        raise_first(done.failed)
-        return dict(done.results)
-
-    async def due(self, turns_max: int = 100) -> list[str]:
-        queues, failed = await due_verb.due(self.pool, turns_max=turns_max)
-        raise_first(failed)
-        return queues
-
-    async def due_after_pause(self, turns_max: int = 100) -> list[str]:
-        queues, failed = await due_verb.due_after_pause(self.pool, turns_max=turns_max)
-        raise_first(failed)
-        return queues
-
-    async def pause(self, kind: pausing.Kind, name: str = "") -> None:
-        assert await pausing.pause(self.pool, kind, name, by="ada") is not None
-
-    async def resume(self, kind: pausing.Kind, name: str = "") -> None:
-        await pausing.resume(self.pool, kind, name)
-
-    async def cancel(self, *turns: UUID) -> list[Changed | None]:
-        return await cancel.cancel_turns(self.pool, turns, by="ada")
-
-    async def cancel_messages(self, *messages: UUID) -> list[Changed | None]:
-        return await cancel.cancel_messages(self.pool, messages, by="ada")
-
-    async def redrive(self, *turns: UUID) -> list[Changed | None]:
-        return await redrive.redrive_turns(self.pool, turns, by="ada")
-
-    async def redrive_messages(self, *messages: UUID) -> list[Changed | None]:
-        return await redrive.redrive_messages(self.pool, messages, by="ada")
-
-    async def resolve(
-        self, *messages: UUID, state: Literal["delivered", "cancelled"]
-    ) -> list[Changed | None]:
-        return await resolve.resolve_messages(self.pool, messages, state=state, by="ada")
-
-    async def ask_resend(self, *messages: UUID) -> list[Changed | None]:
-        return await resend.resend_messages(self.pool, messages, by="ada")
-
-    async def take_resends(
-        self, count: int = 100, *, destination: str = CRM, hold_unknown: bool = False
-    ) -> list[resend.Resend]:
-        slots = [Slots(destination, count, 30.0, hold_unknown=hold_unknown)]
-        return await resend.take_resends(self.pool, slots)
-
-    async def settle_resends(self, *pairs: tuple[resend.Resend, Verdict]) -> list[bool]:
-        settlements = [
-            resend.ResendSettlement(one.id, one.taken.attempt_id, verdict) for one, verdict in pairs
-        ]
-        return await resend.settle_resends(self.pool, settlements)
-
-    async def sweep_resends(self, rows_max: int = 100) -> int:
-        return await resend.sweep_resends(
-            self.pool, policies=self.delivery_policies, rows_max=rows_max, jitter=self.jitter
-        )
-
-    async def begin(self, kind: Any, verb: Any, outcome: Any = None, **wanted: Any) -> UUID:
-        """Begin a verb over everything that matches."""
-        chosen = Filter(**{"states": operation.STATES[kind, verb], **wanted})
-        order = operation.Order(
-            kind=kind, verb=verb, wanted=chosen, asked={"all": True}, outcome=outcome
-        )
-        begun = await operation.begin_operation(self.pool, order, ids=self.ids, by="ada")
-        return begun.id
-
-    async def look(self, turn: UUID) -> standing.TurnView:
-        """A turn that is there for sure, as it is."""
-        view = await standing.find_turn(self.pool, turn)
-        assert view is not None
-        return view
-
-    async def state(self, turn: UUID) -> str:
-        return (await self.look(turn)).state
-
-    async def states(self, turn: UUID) -> list[str]:
-        """The states of a turn's messages, in their order."""
-        return [message.state for message in (await self.look(turn)).messages]
-
-    async def story(self, turn: UUID) -> list[tuple[str, str | None, str]]:
-        """The moves of a turn itself, in order."""
-        events = await inspect.find_events(self.pool, turn, after=0, events_max=1000)
-        return [(e.verb, e.from_state, e.to_state) for e in events if e.message is None]
 
 
 def wish(turns_max: int = 1, **changes: Any) -> ClaimRequest:

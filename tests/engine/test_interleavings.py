@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from app.domain.breaker import BreakerPolicy
-from app.domain.model import Claimed, Settlement, Slots, Taken
+from app.domain.model import Claimed, Slots, Taken
 from app.domain.outcome import Answer, Delivered, Outcome, Rejected, RetryLater, Shut, Unknown
-from app.domain.retry import after_attempt
 from app.engine import settle, take
 from app.engine.breaker import recount
 from app.engine.pause import pause
+from tests.engine.delivering_stories import ending
 from tests.engine.invariants import broken
 from tests.engine.stories import (
     CRM,
@@ -129,21 +129,7 @@ class Crowd:
                 group.create_task(self.end(batch))
 
     async def end(self, ended: list[tuple[Taken, Outcome]]) -> None:
-        settlements = [
-            Settlement(
-                one.message,
-                one.attempt_id,
-                after_attempt(
-                    outcome,
-                    attempts_used=one.attempts_used,
-                    may_have_arrived=one.may_have_arrived,
-                    age_seconds=one.age_seconds,
-                    policy=POLICIES[one.destination],
-                    jitter=0.0,
-                ),
-            )
-            for one, outcome in ended
-        ]
+        settlements = [ending(one, outcome, POLICIES[one.destination]) for one, outcome in ended]
         settled = await settle.settle(self.sink.pool, settlements, policies=POLICIES)
         self.lost += [one for (one, _), done in zip(ended, settled, strict=True) if not done.held]
 

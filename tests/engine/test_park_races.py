@@ -11,14 +11,13 @@ import pytest
 from app.domain.model import LeaseLost, Parked, TurnEnded
 from tests.engine.stories import Sink, draft, only, returning, sealing, still_holds
 from tests.engine.suspense import Suspend
-from tests.engine.waiting_stories import parking, telling
+from tests.engine.waiting_stories import overdue, parking, telling
 
 if TYPE_CHECKING:
     from tests.conftest import Travel
 
 
 LANES = pytest.mark.parametrize("conversation", [None, "c"])
-DAY = 86_400.0
 
 
 async def test_a_park_behind_the_same_park_finds_its_answer(sink: Sink, suspend: Suspend) -> None:
@@ -103,8 +102,7 @@ async def test_a_signal_behind_a_cancel_is_too_late(sink: Sink, suspend: Suspend
 async def test_a_deadline_behind_a_cancel_is_over_for_nobody(
     sink: Sink, suspend: Suspend, travel: "Travel"
 ) -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         await first.sink.cancel(held.turn)
         second = await first.blocks(sink.wake_parked())

@@ -11,7 +11,7 @@ import pytest
 from app.domain.model import AlreadySignalled, PersonNeeded, Signalled, Woken
 from tests.engine.stories import Sink, only
 from tests.engine.suspense import Suspend
-from tests.engine.waiting_stories import telling
+from tests.engine.waiting_stories import overdue, telling
 
 if TYPE_CHECKING:
     from tests.conftest import Travel
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LANES = pytest.mark.parametrize("conversation", [None, "c"])
 HASH = "sha256:" + "a" * 64
-DAY = 86_400.0
 
 
 async def _why(sink: Sink) -> str | None:
@@ -99,8 +98,7 @@ async def test_a_forged_answer_behind_its_question_is_refused(sink: Sink, suspen
 async def test_a_deadline_behind_a_signal_finds_nothing_to_end(
     sink: Sink, suspend: Suspend, travel: "Travel"
 ) -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         assert (await first.sink.signal_one(held.turn)).woken
         second = await first.blocks(sink.wake_parked())
@@ -111,8 +109,7 @@ async def test_a_deadline_behind_a_signal_finds_nothing_to_end(
 async def test_a_signal_behind_the_deadline_is_kept_for_who_asks_again(
     sink: Sink, suspend: Suspend, travel: "Travel"
 ) -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         assert await first.sink.wake_parked() == {"queued": 1}
         second = await first.blocks(sink.signal_one(held.turn))
@@ -126,8 +123,7 @@ async def test_a_signal_behind_the_deadline_is_kept_for_who_asks_again(
 async def test_a_signal_behind_a_deadline_that_was_never_committed_ends_the_wait(
     sink: Sink, suspend: Suspend, travel: "Travel"
 ) -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         await first.sink.wake_parked()
         second = await first.blocks(sink.signal_one(held.turn))
@@ -138,8 +134,7 @@ async def test_a_signal_behind_a_deadline_that_was_never_committed_ends_the_wait
 
 
 async def test_a_deadline_is_over_once(sink: Sink, suspend: Suspend, travel: "Travel") -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         assert await first.sink.wake_parked() == {"queued": 1}
         second = await first.blocks(sink.wake_parked())
@@ -150,8 +145,7 @@ async def test_a_deadline_is_over_once(sink: Sink, suspend: Suspend, travel: "Tr
 async def test_a_deadline_that_is_looked_at_again_is_that_of_the_wait_of_now(
     sink: Sink, suspend: Suspend, travel: "Travel"
 ) -> None:
-    held = await sink.parked("a", "c")
-    await travel(DAY + 1)
+    held = await overdue(sink, travel)
     async with suspend() as first:
         # It is told, runs, and parks again before the sweep that had found it gets its lock.
         await first.sink.signal_one(held.turn)

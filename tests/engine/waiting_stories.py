@@ -8,14 +8,19 @@ from app.domain.model import Claimed, Parked, Parking, Signal, Signalled
 from app.engine import park as parks
 from app.engine import signal as signals
 from app.engine import wake_parked as waking
+from tests.engine.sweeping_stories import raise_first
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
+    from tests.conftest import Travel
+    from tests.engine.stories import Sink
+
+DAY = 86_400.0
 
 
 def parking(held: Claimed, name: str = "answer", **changes: Any) -> Parking:
     """The park of a held turn that waits a day for a signal of this name."""
-    fields: dict[str, Any] = {"seconds": 86_400.0, "payload_hash": None, "note": None}
+    fields: dict[str, Any] = {"seconds": DAY, "payload_hash": None, "note": None}
     return Parking(held.turn, held.token, name, **{**fields, "parks_max": 100, **changes})
 
 
@@ -65,6 +70,12 @@ class Waits:
 
     async def wake_parked(self, turns_max: int = 100) -> dict[str, int]:
         swept = await waking.wake_parked(self.pool, turns_max=turns_max)
-        for error in swept.failed:
-            raise error
+        raise_first(swept.failed)
         return dict(swept.states)
+
+
+async def overdue(sink: "Sink", travel: "Travel") -> Claimed:
+    """A parked turn whose deadline is past, and nobody has looked yet: the lease that it had."""
+    held = await sink.parked("a", "c")
+    await travel(DAY + 1)
+    return held

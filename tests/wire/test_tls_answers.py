@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,17 +13,29 @@ from app.wire.connections import Connection
 from app.wire.exchange import Answered
 from tests.wire.loops import Run
 from tests.wire.names import Names
-from tests.wire.servers import LOOPBACK, OK, Server, Talk, answering, listening, post
+from tests.wire.servers import LOOPBACK, OK, Behaviour, Server, Talk, answering, listening, post
 
 ENDLESS = b"HTTP/1.1 200 OK\r\n\r\nok"
+
+
+@asynccontextmanager
+async def over_tls(
+    behave: Behaviour, certificate: tuple[Path, Path]
+) -> AsyncIterator[tuple[Server, GuardedClient]]:
+    """A server with this certificate, and a client that trusts it."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    roots = certificate[0].read_text()
+    async with (
+        listening(behave, host="127.0.0.1", tls=tls) as server,
+        GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"]), extra_roots=roots) as client,
+    ):
+        yield server, client
 
 
 def test_an_answer_over_tls_may_end_with_the_connection(
     run: Run, certificate: tuple[Path, Path]
 ) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(*certificate)
-
     def behave(server: Server) -> Talk:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await server.read(reader)
@@ -31,11 +45,7 @@ def test_an_answer_over_tls_may_end_with_the_connection(
         return talk
 
     async def main() -> None:
-        roots = certificate[0].read_text()
-        async with (
-            listening(behave, host="127.0.0.1", tls=tls) as server,
-            GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"]), extra_roots=roots) as client,
-        ):
+        async with over_tls(behave, certificate) as (server, client):
             for count in (1, 2):
                 exchange = await post(client, server.port, host="crm.example", scheme="https")
                 assert exchange == Answered(200, {}, b"ok", complete=True)
@@ -45,15 +55,8 @@ def test_an_answer_over_tls_may_end_with_the_connection(
 
 
 def test_a_connection_over_tls_is_used_again(run: Run, certificate: tuple[Path, Path]) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(*certificate)
-
     async def main() -> None:
-        roots = certificate[0].read_text()
-        async with (
-            listening(answering(OK), host="127.0.0.1", tls=tls) as server,
-            GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"]), extra_roots=roots) as client,
-        ):
+        async with over_tls(answering(OK), certificate) as (server, client):
             for body in (b"{}", b"x" * 3_000_000, b"{}"):
                 exchange = await post(
                     client, server.port, host="crm.example", scheme="https", body=body
@@ -68,9 +71,6 @@ def test_a_connection_over_tls_is_used_again(run: Run, certificate: tuple[Path, 
 def test_a_connection_with_a_request_half_sent_is_not_used_again_over_tls(
     run: Run, certificate: tuple[Path, Path]
 ) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(*certificate)
-
     def behave(server: Server) -> Talk:
         del server
 
@@ -83,11 +83,7 @@ def test_a_connection_with_a_request_half_sent_is_not_used_again_over_tls(
         return talk
 
     async def main() -> None:
-        roots = certificate[0].read_text()
-        async with (
-            listening(behave, host="127.0.0.1", tls=tls) as server,
-            GuardedClient(LOOPBACK, resolver=Names(["127.0.0.1"]), extra_roots=roots) as client,
-        ):
+        async with over_tls(behave, certificate) as (server, client):
             for count in (1, 2):
                 exchange = await post(
                     client, server.port, host="crm.example", scheme="https", body=b"x" * 24_000_000

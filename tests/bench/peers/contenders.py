@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.dev.child import CHILD_ENVIRONMENT
-from tests.bench.peers.catalog import Entry
+from tests.bench.peers.peer import Peer
 from tests.bench.peers.sides import (
     POLL_SECONDS,
     READY_SECONDS_MAX,
@@ -22,29 +22,16 @@ from tests.bench.peers.sides import (
     reachable,
     until_none,
 )
-from tests.bench.stage import Stage
 from tests.system.processes import Program
 
 TASK_SECONDS_MAX = 120.0
 
 
 @dataclass(slots=True)
-class Contender:
+class Contender(Peer):
     """A peer on Postgres."""
 
-    entry: Entry
-    stage: Stage
-    folder: Path
-    command: Sequence[str]
     known: Json
-
-    @property
-    def name(self) -> str:
-        return self.entry.name
-
-    @property
-    def backlog(self) -> int:
-        return self.entry.backlog
 
     @asynccontextmanager
     async def accepting(self) -> AsyncIterator[Running]:

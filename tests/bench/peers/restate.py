@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,30 +11,17 @@ from pathlib import Path
 import aiohttp
 
 from app.dev.child import CHILD_ENVIRONMENT
-from tests.bench.peers.catalog import Entry
 from tests.bench.peers.contenders import explained_by, noted_starts
+from tests.bench.peers.peer import Peer
 from tests.bench.peers.sides import POLL_SECONDS, READY_SECONDS_MAX, Running, free_port, reachable
-from tests.bench.stage import Stage
 from tests.system.processes import Program
 
 
 @dataclass(slots=True)
-class Restate:
+class Restate(Peer):
     """Restate: its server is front and store, its service the handlers. Both run for every measure."""
 
-    entry: Entry
-    stage: Stage
-    folder: Path
-    command: Sequence[str]
     server: Path
-
-    @property
-    def name(self) -> str:
-        return self.entry.name
-
-    @property
-    def backlog(self) -> int:
-        return self.entry.backlog
 
     @asynccontextmanager
     async def accepting(self) -> AsyncIterator[Running]:

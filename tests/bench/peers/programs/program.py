@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -26,31 +27,50 @@ FILL_PRODUCERS = 32
 SAID = "a reply of about three hundred bytes, as an agent may give one " * 4
 
 
-class Program:
-    """One peer: each of these is a call or two of its library. Kinds of jobs: a turn, a note of its start, a send."""
-
-    # SQL that counts the jobs that are not done yet.
-    remaining = ""
+class Sender:
+    """What delivers, whatever the peer."""
 
     def __init__(self, task: Json) -> None:
         self.task = task
-        self.url: str = task["database_url"]
         self._session: aiohttp.ClientSession | None = None
 
+    async def send(self, payload: Json) -> None:
+        """The delivery: a POST under a key of its own."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=SENDS_MAX)
+            self._session = aiohttp.ClientSession(connector=connector)
+        url = f"http://127.0.0.1:{self.task['receiver_port']}/hook"
+        headers = {"Idempotency-Key": payload["key"]}
+        async with self._session.post(url, json=payload, headers=headers) as response:
+            await response.read()
+            response.raise_for_status()
+
+
+class Program(Sender, ABC):
+    """One peer: each of these is a call or two of its library. Kinds of jobs: a turn, a note of its start, a send."""
+
+    # SQL that counts the jobs that are not done yet.
+    remaining: str
+
+    def __init__(self, task: Json) -> None:
+        super().__init__(task)
+        self.url: str = task["database_url"]
+
+    @abstractmethod
     async def install(self) -> None:
         """Make its tables in an empty database."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def open(self, connections: int) -> None:
         """Connect, to put in jobs."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def close(self) -> None:
         """Let go of what `open` took."""
 
+    @abstractmethod
     async def enqueue(self, kind: str, payload: Json) -> None:
         """Put in one job, durably."""
-        raise NotImplementedError
 
     async def enqueue_many(self, kind: str, payloads: Sequence[Json]) -> None:
         """Put in many; one by one where the library has no call for it."""
@@ -64,20 +84,9 @@ class Program:
             for _ in range(FILL_PRODUCERS):
                 group.create_task(produce())
 
+    @abstractmethod
     async def work(self) -> None:
         """Work off jobs until the process is ended."""
-        raise NotImplementedError
-
-    async def send(self, payload: Json) -> None:
-        """The delivery: a POST under a key of its own."""
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=SENDS_MAX)
-            self._session = aiohttp.ClientSession(connector=connector)
-        url = f"http://127.0.0.1:{self.task['receiver_port']}/hook"
-        headers = {"Idempotency-Key": payload["key"]}
-        async with self._session.post(url, json=payload, headers=headers) as response:
-            await response.read()
-            response.raise_for_status()
 
 
 def outgoing(payload: Json) -> list[Json]:

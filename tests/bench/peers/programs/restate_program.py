@@ -11,18 +11,18 @@ import hypercorn.asyncio
 import hypercorn.config
 import restate
 import uvloop
-from program import Json, Program, note, outgoing
+from program import Json, Sender, note, outgoing
 
 STREAMS_MAX = 10_000
 task: Json = json.loads(sys.argv[1])
-program = Program({"database_url": "", **task})
+sender = Sender(task)
 service = restate.Service("bench")
 
 
 @service.handler()
 async def turn(context: restate.Context, payload: Json) -> None:
     for n, message in enumerate(outgoing(payload)):
-        await context.run_typed(f"send-{n}", program.send, payload=message)
+        await context.run_typed(f"send-{n}", sender.send, payload=message)
 
 
 @service.handler()

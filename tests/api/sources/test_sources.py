@@ -2,30 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-import pytest
-
-from tests.api.sources import RESPONSE_URL, SECRET, Sources, emptied, open_sources, said, update
+from tests.api.sources.signing import RESPONSE_URL, SECRET, Sources, said, update
 
 if TYPE_CHECKING:
     from tests.database import Admin
-
-
-@pytest.fixture(scope="session")
-async def with_sources(
-    database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Sources]:
-    async with open_sources(database_url, tmp_path_factory.mktemp("secrets")) as running:
-        yield running
-
-
-@pytest.fixture
-async def sources(with_sources: Sources, admin: "Admin") -> AsyncIterator[Sources]:
-    async with emptied(with_sources, admin) as ready:
-        yield ready
 
 
 async def test_a_signed_message_becomes_one_turn_with_its_raw_body_and_a_view(

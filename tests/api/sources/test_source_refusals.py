@@ -5,29 +5,10 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.api.sources import SECRET, Sources, emptied, open_sources, said, update
-
-if TYPE_CHECKING:
-    from tests.database import Admin
-
-
-@pytest.fixture(scope="session")
-async def with_sources(
-    database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Sources]:
-    async with open_sources(database_url, tmp_path_factory.mktemp("secrets")) as running:
-        yield running
-
-
-@pytest.fixture
-async def sources(with_sources: Sources, admin: "Admin") -> AsyncIterator[Sources]:
-    async with emptied(with_sources, admin) as ready:
-        yield ready
+from tests.api.sources.signing import SECRET, Sources, said, update
 
 
 @pytest.mark.parametrize(
