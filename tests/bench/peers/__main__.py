@@ -40,6 +40,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__)
     parser.add_argument("--only", choices=BY_NAME, action="append", help="repeatable")
     parser.add_argument("--repeat", type=int, default=REPEATS, help="how many rounds")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES_MAX, help="begin no round that would end later"
+    )
     parser.add_argument("--home", type=Path, default=default_home(), help="environments of peers")
     parser.add_argument("--folder", type=Path, help="where the data lies meanwhile: a real disk")
     parser.add_argument("--json", type=Path, help="where every value goes, and what is there stays")
@@ -78,7 +81,7 @@ async def _run(wish: argparse.Namespace) -> None:
         async with stage.database() as url:
             bench = Bench(stage, SMOKE if wish.smoke else FULL, url, results, wish.json)
             await bench.prepare()
-            done = await bench.rounds(peers, wish.repeat)
+            done = await bench.rounds(peers, wish.repeat, minutes_max=wish.minutes)
     print(f"\n{results.tables()}\n\n{done} rounds; {', '.join(results.about)}")
 
 
@@ -133,9 +136,9 @@ class Bench:
         await connection.close()
         (self.stage.folder / "calibration.sql").write_text(INSERT, encoding="utf-8")
 
-    async def rounds(self, peers: Mapping[str, Side], repeats: int) -> int:
+    async def rounds(self, peers: Mapping[str, Side], repeats: int, *, minutes_max: float) -> int:
         """So many rounds, or as many as there is time for; returns how many."""
-        until, longest, done = time.monotonic() + 60 * MINUTES_MAX, 0.0, 0
+        until, longest, done = time.monotonic() + 60 * minutes_max, 0.0, 0
         while done < repeats and time.monotonic() + longest < until:
             began = time.monotonic()
             print(f"round {done + 1}", file=sys.stderr, flush=True)
