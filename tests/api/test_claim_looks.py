@@ -152,3 +152,25 @@ async def test_what_did_not_fit_into_an_answer_is_claimed_at_once(
     assert time.monotonic() - began < SOON_SECONDS
     assert [len(one.result()) for one in waiting] == [1, 1, 1]
     assert looks.given == [1, 1, 1]
+
+
+async def test_a_seal_wakes_who_waits_where_it_frees_a_lane_and_else_nobody(
+    service: Service, looks: Looks
+) -> None:
+    for name in ("a", "b"):
+        await service.accept(name, conversation="c")
+    async with asyncio.TaskGroup() as group:
+        first, second = [await service.claim() for _ in range(2)]
+        assert second.json["turns"] == []
+        waiting = [group.create_task(service.claim(wait_seconds=WAIT_SECONDS)) for _ in range(2)]
+        await looks.over()
+        began = time.monotonic()
+        assert (await service.seal(first.json["turns"][0], [])).status == 200
+        await looks.once()
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        (last,) = [turn for one in done for turn in one.result().json["turns"]]
+        assert (await service.seal(last, [])).status == 200
+        assert not await looks.again()
+        await service.accept("c")
+    assert time.monotonic() - began < SOON_SECONDS
+    assert looks.given == [1, 1]
