@@ -2,7 +2,8 @@
 
 Nothing is promised: a wake-up may come for nothing, and may be lost. They leave after the commit, over a connection of
 their own, gathered for a moment, so that no verb pays for them. The listening connection is proved alive by its own
-echo; while it is not, everybody polls.
+echo; while it is not, everybody polls. A process that has heard the echo of no other for a while tells nobody anything;
+the first echo of one that comes wakes everybody once.
 """
 
 import asyncio
@@ -64,6 +65,8 @@ class Wakes:
         self._untold: set[str] = set()
         self._something = asyncio.Event()
         self._heard_at: float | None = None
+        # Until when there may be others; None while it is not known at all.
+        self._others_until: float | None = None
         # What those who look on hear: of each connection, and of each notification.
         self.on_connected: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
@@ -76,6 +79,12 @@ class Wakes:
         heard = self._heard_at
         return heard is not None and time.monotonic() - heard < 3 * _ECHO_SECONDS
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other process has been heard of for so long that there is none."""
+        until = self._others_until
+        return self.listening and until is not None and time.monotonic() > until
+
     def rest_seconds(self, seconds: float, *, heard_seconds: float) -> float:
         """How long to rest between two polls that find nothing: `heard_seconds`, if longer, while others are heard.
 
@@ -86,6 +95,8 @@ class Wakes:
     def tell(self, *topics: str) -> None:
         """Wake who waits for any of these topics, here now and elsewhere soon."""
         self.wake_here(*topics)
+        if self.alone:
+            return
         self._untold.update(topics)
         if len(self._untold) > _UNTOLD_MAX:
             # While nobody can be told there is no end of turns.
@@ -130,7 +141,7 @@ class Wakes:
                     await self._exchange(connection)
             except Exception as error:  # noqa: BLE001 - whatever a connection dies of, the next one is opened
                 log.warning("wake-ups interrupted", extra={"error": type(error).__name__})
-            self._heard_at = None
+            self._heard_at = self._others_until = None
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RECONNECT_SECONDS_MAX)
 
@@ -140,7 +151,9 @@ class Wakes:
             options.url,
             timeout=options.connect_seconds,
             command_timeout=options.command_seconds_max,
-            server_settings=session_settings(options, application_name="sinksweep wake"),
+            # It writes nothing that could be lost, and need not wait for the disk.
+            server_settings=session_settings(options, application_name="sinksweep wake")
+            | {"synchronous_commit": "off"},
         )
         try:
             await connection.add_listener(CHANNEL, self._hear)
@@ -150,6 +163,8 @@ class Wakes:
 
     async def _exchange(self, connection: "Connection[Record]") -> None:
         began = time.monotonic()
+        # Whoever is there tells of himself by then.
+        self._others_until = began + 3 * _ECHO_SECONDS
         while True:
             for payload in self._payloads():
                 await self._say(connection, payload)
@@ -187,6 +202,11 @@ class Wakes:
         if sender == self._me:
             self._heard_at = time.monotonic()
             return
+        if self.alone:
+            # What was told since it listens, it has not heard.
+            self._untold.add(EVERYBODY)
+            self._something.set()
+        self._others_until = time.monotonic() + 3 * _ECHO_SECONDS
         self.on_heard()
         for topic in topics:
             self._wake(str(topic))
