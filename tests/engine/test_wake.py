@@ -114,6 +114,7 @@ async def test_who_is_alone_tells_nobody_and_whoever_comes_is_heard_of_and_told(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_ECHO_SECONDS", ECHO_SECONDS)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", ECHO_SECONDS)
     here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
     async with overheard(database_url) as topics, asyncio.TaskGroup() as group:
         running = [group.create_task(here.run())]
@@ -136,3 +137,19 @@ async def test_who_is_alone_tells_nobody_and_whoever_comes_is_heard_of_and_told(
         running.pop().cancel()
         await until_alone(here)
         running.pop().cancel()
+
+
+async def test_those_who_are_there_answer_somebody_new(database_url: str) -> None:
+    here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(here.run())]
+        await until_alone(here)
+        running.append(group.create_task(there.run()))
+        async with asyncio.timeout(5):
+            while here.alone or not there.listening:
+                await asyncio.sleep(0.005)
+        await asyncio.sleep(2 * module._ANSWER_SECONDS)  # noqa: SLF001 - by then they have answered
+        assert not here.alone
+        assert not there.alone
+        for one in running:
+            one.cancel()
