@@ -1,5 +1,5 @@
-"""The claim desk: all who wait for turns of a queue are served by one query at a time, and by few while there is
-nothing.
+"""The claim desk: all who wait for turns of a queue are served by one query at a time, by few while there is nothing,
+and by none behind one that left nothing, until something is told.
 
 A waiter holds no database connection. Who has left is not served; nothing is claimed for anybody while the service
 drains.
@@ -8,6 +8,7 @@ drains.
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -79,10 +80,12 @@ class Seat:
 class _Line:
     """Those who wait for one queue, in the order in which they came. One of them serves them all."""
 
+    # Set to have the queue looked at.
+    told: asyncio.Event
+    # Ends the hearing of what is told.
+    close: Callable[[], None]
     seats: list[Seat] = field(default_factory=list)
     served: bool = False
-    # Set to have the queue looked at; there while the line is served.
-    told: asyncio.Event | None = None
     # How many are asked for at once: all who fit, and one only to see whether there is still nothing.
     width: int = SEATS_MAX
     empty: bool = False
@@ -105,11 +108,11 @@ class ClaimDesk:
     async def claim(self, seat: Seat) -> list[Claimed]:
         """Wait until there is something, or the time is up and one query was made; raises what went wrong."""
         queue = seat.request.queue
-        line = self._lines.setdefault(queue, _Line())
+        line = self._lines.get(queue) or self._open(queue)
         line.seats.append(seat)
         # A queue that was empty a moment ago is looked at again soon enough for who has the time.
         has_time = seat.until > line.looks_at
-        if line.told is not None and not (line.empty and has_time and not seat.may_repeat):
+        if not (line.empty and has_time and not seat.may_repeat):
             line.told.set()
         try:
             while not seat.answered:
@@ -122,6 +125,7 @@ class ClaimDesk:
             line.seats = [one for one in line.seats if one is not seat and not one.answered]
             if not line.seats and self._lines.get(queue) is line:
                 del self._lines[queue]
+                line.close()
             elif line.seats and not line.served:
                 # Who came last stays longest: the line changes hands as rarely as can be.
                 line.seats[-1].stirred.set()
@@ -129,25 +133,31 @@ class ClaimDesk:
             raise seat.error
         return seat.claimed or []
 
+    def _open(self, queue: str) -> _Line:
+        """A new line. It hears what is told for as long as somebody stands in it, also while it changes hands."""
+        hearing = contextlib.ExitStack()
+        told = hearing.enter_context(self._core.wakes.waiting(queue_topic(queue)))
+        line = self._lines[queue] = _Line(told, hearing.close)
+        return line
+
     async def _serve(self, line: _Line, seat: Seat) -> None:
         line.served = True
         try:
-            with self._core.wakes.waiting(queue_topic(seat.request.queue)) as told:
-                line.told = told
-                while not seat.answered:
-                    told.clear()
-                    await self._pass(line)
-                    self._dismiss(line)
-                    if line.empty and not seat.answered:
-                        await self._rest(line, told)
+            while not seat.answered:
+                if line.empty:
+                    await self._rest(line)
+                line.told.clear()
+                await self._pass(line)
+                self._dismiss(line)
         finally:
-            line.served, line.told = False, None
+            line.served = False
 
     async def _pass(self, line: _Line) -> None:
         """Ask once, for as many as are likely to get something."""
         before = list(line.seats)
         asked = self._next(line)
         if not asked:
+            line.empty = False
             return
         try:
             answers = await self._ask(asked)
@@ -161,11 +171,12 @@ class ClaimDesk:
             seat.looked = True
             if claimed is not None:
                 seat.answer(claimed)
-        if any(claimed is not None for claimed in answers):
+        given = any(claimed is not None for claimed in answers)
+        if given and not self._marks.is_empty(asked[0].request.queue):
             line.width, line.empty = SEATS_MAX, False
             return
         line.width = 1
-        line.empty = not any(seat.answered for seat in asked)
+        line.empty = given or not any(seat.answered for seat in asked)
         if line.empty:
             # There was nothing for anybody who was here before the look.
             for seat in before:
@@ -189,6 +200,7 @@ class ClaimDesk:
 
     async def _ask(self, seats: list[Seat]) -> list[list[Claimed] | None]:
         pool = self._core.pool
+        self._marks.doubt(seats[0].request.queue)
         try:
             return await claim(
                 pool,
@@ -221,12 +233,13 @@ class ClaimDesk:
                 seat.answer([])
         line.seats = [seat for seat in line.seats if not seat.answered]
 
-    async def _rest(self, line: _Line, told: asyncio.Event) -> None:
+    async def _rest(self, line: _Line) -> None:
         """Wait for a wake-up, somebody new or gone, the first who has waited enough, or the next poll."""
         poll = self._core.wakes.rest_seconds(POLL_SECONDS, heard_seconds=HEARD_SECONDS)
         poll *= 0.75 + self._core.jitter.random() / 4
         first = min(seat.until for seat in line.seats)
         line.looks_at = min(time.monotonic() + poll, first)
+        told = line.told
         # Who leaves tells nobody, and is not kept for so long.
         while not told.is_set() and not any(seat.gone for seat in line.seats):
             left = line.looks_at - time.monotonic()

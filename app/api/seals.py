@@ -89,8 +89,12 @@ async def seal_turn(api: Api, request: Request, principal: Principal) -> Respons
     match outcome:
         case Sealed():
             _note(core.metrics, queue, outcome)
-            # The queue too: a turn that waited for the lane may be the head of it now.
-            core.wakes.tell(OUTBOX, turn_topic(turn), queue_topic(place.queue))
+            core.wakes.tell(turn_topic(turn))
+            if outcome.messages:
+                core.wakes.tell(OUTBOX)
+            if outcome.promotes or outcome.follow_ups:
+                # A turn that waited for the lane is the head of it now, or one has come to be.
+                core.wakes.tell(queue_topic(place.queue))
             if outcome.hold is not None or outcome.follow_ups:
                 # Somebody is to be told, or something follows at once.
                 core.wakes.tell(SWEEP)

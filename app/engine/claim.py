@@ -54,7 +54,8 @@ async def claim(
     A request id that is known gives what of its first answer still holds, perhaps nothing (an empty list); with other
     parameters it raises `InvalidContent` (`request_id_reused`).
 
-    With `marks` it may begin where earlier claims have been; without them it reads each queue from the front.
+    With `marks` it may begin where earlier claims have been; without them it reads each queue from the front. They
+    know afterwards whether it left nothing.
     """
     answers: list[list[Claimed] | None] = [None] * len(requests)
     left = list(range(len(requests)))
@@ -172,7 +173,15 @@ async def _lease(
     answers, too_old, rows, stepped = await transact(pool, work)
     if marks is not None:
         given = {row["id"]: (row["queue"], row["priority"], row["due_at"]) for row in rows}
-        marks.note(look, queues, list(given.values()), stepped, now=time.monotonic())
+        found = max((row["found"] for row in rows), default=0)
+        marks.note(
+            look,
+            queues,
+            list(given.values()),
+            stepped,
+            is_empty=not too_old and len(given) == found < _turns_of_one(queues),
+            now=time.monotonic(),
+        )
     return answers, too_old
 
 
@@ -193,6 +202,11 @@ def _queues(requests: Sequence[ClaimRequest]) -> dict[str, tuple[int, float | No
         ages = [x for x in (age, one.input_age_seconds_max) if x is not None]
         found[one.queue] = (turns + one.turns_max, min(ages, default=None))
     return found
+
+
+def _turns_of_one(queues: dict[str, tuple[int, float | None]]) -> int:
+    """How many turns are wanted of the only queue. Of several it is not known which of them had less."""
+    return max(turns for turns, _ in queues.values()) if len(queues) == 1 else 0
 
 
 def _taken_before(requests: Sequence[ClaimRequest]) -> list[int]:

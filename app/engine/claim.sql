@@ -5,7 +5,7 @@
 -- first turn always fits. A paused queue gives nothing. Turns whose input is too old are given to nobody, and told
 -- without a position: whoever ends them needs their lanes before. A priority that has a mark is read from there.
 -- What a turn is about comes with it, a row each, as far as this statement sees it: who joined since is counted, and
--- missing.
+-- missing. `found` counts the turns that were due and free, given to somebody or not.
 with recursive wanted as (
     select item.queue, item.turns, item.age_seconds_max
     from unnest(:wanted_queues::text[], :wanted_turns::int[], :wanted_ages::double precision[])
@@ -134,13 +134,13 @@ select
     c.lease_seconds::double precision as expires_in_seconds, c.conversation, c.inbound_count,
     case when c.attempt = 1 then extract(epoch from sink.now() - c.came_at)::double precision end as waited_seconds,
     i.id as inbound, i.position as inbound_position, i.source, i.received_at, i.content_type, i.headers, i.metadata,
-    i.body, i.strict_json, i.view
+    i.body, i.strict_json, i.view, (select count(*) from candidate) as found
 from claimed as c
 left join sink.inbound as i on i.turn = c.id
 union all
 select
     null, null, id, null, null, null, null, null, null, null, null,
-    null, null, null, null, null, null, null, null, null, null, null
+    null, null, null, null, null, null, null, null, null, null, null, null
 from candidate
 where is_too_old;
 

@@ -104,6 +104,9 @@ class Share:
         until = asyncio.get_running_loop().time() + seconds
         await self._take_place(seconds)
         try:
+            if self._pool.get_idle_size():
+                # At once as well. Should it be dead, a new one is opened within the time that connecting may take.
+                return await self._pool.acquire()
             left = until - asyncio.get_running_loop().time()
             return await self._pool.acquire(timeout=max(left, _LEFT_SECONDS_MIN))
         except BaseException as error:

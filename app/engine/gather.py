@@ -116,7 +116,7 @@ class Gatherer(Generic[Item, Answer]):
         if not self._called and self._running < self._bounds.batches_max:
             # Behind everybody who is ready to call now: what arrived together goes together.
             self._called = True
-            loop.call_soon(self._start)
+            self._tasks.create_task(self._begin())
         try:
             return await answered
         except asyncio.CancelledError:
@@ -128,11 +128,19 @@ class Gatherer(Generic[Item, Answer]):
             self._held -= 1
             self._held_bytes -= size
 
-    def _start(self) -> None:
+    async def _begin(self) -> None:
         self._called = False
+        calls = self._next() if self._running < self._bounds.batches_max else []
+        if calls:
+            self._running += 1
+            self._start()
+            await self._run(_Batch(calls))
+
+    def _start(self) -> None:
         while self._waiting and self._running < self._bounds.batches_max:
             if calls := self._next():
                 self._running += 1
+                # A task of its own: the answers of the batch before leave first.
                 self._tasks.create_task(self._run(_Batch(calls)))
 
     def _next(self) -> list[_Call[Item, Answer]]:

@@ -77,6 +77,15 @@ class Marks:
 
     def __init__(self) -> None:
         self._fronts: dict[str, _Front] = {}
+        self._empty: set[str] = set()
+
+    def is_empty(self, queue: str) -> bool:
+        """Whether the last claim of this queue gave out all that was due and free."""
+        return queue in self._empty
+
+    def doubt(self, queue: str) -> None:
+        """Something may have come since."""
+        self._empty.discard(queue)
 
     def look(self, queues: Collection[str], *, now: float) -> Look:
         """How to read these queues now."""
@@ -102,9 +111,13 @@ class Marks:
         claimed: Sequence[Stood],
         stepped: Stepped | None,
         *,
+        is_empty: bool,
         now: float,
     ) -> None:
-        """Learn from a claim that was committed: from what it gave out, and what it went over."""
+        """Learn from a claim that was committed: what it gave out and went over, and whether it left nothing."""
+        self._empty.difference_update(queues)
+        if is_empty:
+            self._empty.update(queues)
         for queue, priority, due_at in claimed:
             self._fronts[queue].rise(priority, due_at)
         if stepped is None:

@@ -70,6 +70,14 @@ class NewMessage:
 
 
 @record(frozen=True, slots=True)
+class Moved:
+    """What became of a move: how long the turn was held by who seals it, and whether it gave its lane to another."""
+
+    held_seconds: float
+    promotes: bool
+
+
+@record(frozen=True, slots=True)
 class Move:
     """A turn that leaves processing with its set. `deadline_seconds` is how long the set waits for a person."""
 
@@ -135,10 +143,10 @@ async def enter_lanes(
 
 async def record_sets(
     connection: "Link", moves: "Sequence[Move]", messages: Sequence[NewMessage], *, verb: str
-) -> dict[UUID, float]:
+) -> dict[UUID, Moved]:
     """Seal turns, free the lanes that they leave, and record the messages of sets; `verb` is what records them.
 
-    Returns how long each turn was held by who seals it, in seconds. Its caller holds the locks on all of them.
+    Returns what became of each turn. Its caller holds the locks on all of them.
     """
     drafts = [message.draft for message in messages]
     standing = [message.placed.standing for message in messages]
@@ -177,7 +185,7 @@ async def record_sets(
         paces=_sparse([draft.pace_seconds or None for draft in drafts]),
         verb=verb,
     )
-    return {row["turn"]: row["held_seconds"] for row in rows}
+    return {row["turn"]: Moved(row["held_seconds"], row["promotes"]) for row in rows}
 
 
 def _sparse(values: list[T | None]) -> list[T | None] | None:

@@ -56,7 +56,7 @@ ended as (
 ),
 
 freed as (
-    select l.queue, l.conversation, (
+    select sealed.id as turn, l.queue, l.conversation, (
         select w.id from sink.turn as w
         where w.queue = l.queue and w.conversation = l.conversation and w.state = 'waiting'
         order by w.lane_seq limit 1
@@ -154,7 +154,10 @@ noted as (
     from message
 )
 
-select turn, extract(epoch from sink.now() - claimed_at)::double precision as held_seconds
+select
+    turn,
+    extract(epoch from sink.now() - claimed_at)::double precision as held_seconds,
+    turn in (select freed.turn from freed where freed.next is not null) as promotes
 from ended;
 
 -- name: let_messages_go

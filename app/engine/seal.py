@@ -102,9 +102,7 @@ async def _seal(
     if not sealings:
         return {}
     messages = new_messages(sealings, tails, ids)
-    held_seconds = await record_sets(
-        connection, [_move(one) for one in sealings], messages, verb="seal"
-    )
+    moved = await record_sets(connection, [_move(one) for one in sealings], messages, verb="seal")
     holds = await _hold(connection, sealings)
     later = await _follow_up(connection, sealings, ids, key_seconds)
     of_turn: dict[UUID, list[SealedMessage]] = defaultdict(list)
@@ -120,8 +118,9 @@ async def _seal(
             follow_ups=later.get((one.request.turn, one.seal), ()),
             hold=holds.get(one.request.turn),
             seal=one.seal,
-            held_seconds=held_seconds[one.request.turn],
+            held_seconds=moved[one.request.turn].held_seconds,
             age_seconds=one.turn["age_seconds"],
+            promotes=moved[one.request.turn].promotes,
         )
         for one in sealings
     }

@@ -2,7 +2,8 @@
 
 Nothing is promised: a wake-up may come for nothing, and may be lost. They leave after the commit, over a connection of
 their own, gathered for a moment, so that no verb pays for them. The listening connection is proved alive by its own
-echo; while it is not, everybody polls.
+echo; while it is not, everybody polls. Whoever hears of another for the first time answers with an echo, so that all
+know of each other; a process that knows of no other tells nobody anything, and wakes everybody once when one comes.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ _PAYLOAD_BYTES_MAX = 7900
 _UNTOLD_MAX = 1000
 _GATHER_SECONDS = 0.01
 _ECHO_SECONDS = 10.0
+# How long those who are there have to answer somebody new.
+_ANSWER_SECONDS = 1.0
 _RECONNECT_SECONDS = 0.5
 _RECONNECT_SECONDS_MAX = 10.0
 
@@ -64,6 +67,9 @@ class Wakes:
         self._untold: set[str] = set()
         self._something = asyncio.Event()
         self._heard_at: float | None = None
+        # Until when each other is taken to be there; and until when there may be some who have not answered yet.
+        self._others: dict[str, float] = {}
+        self._answers_until: float | None = None
         # What those who look on hear: of each connection, and of each notification.
         self.on_connected: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
@@ -76,6 +82,14 @@ class Wakes:
         heard = self._heard_at
         return heard is not None and time.monotonic() - heard < 3 * _ECHO_SECONDS
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other process has been heard of for so long that there is none."""
+        until, now = self._answers_until, time.monotonic()
+        if not self.listening or until is None or now < until:
+            return False
+        return all(other < now for other in self._others.values())
+
     def rest_seconds(self, seconds: float, *, heard_seconds: float) -> float:
         """How long to rest between two polls that find nothing: `heard_seconds`, if longer, while others are heard.
 
@@ -86,6 +100,8 @@ class Wakes:
     def tell(self, *topics: str) -> None:
         """Wake who waits for any of these topics, here now and elsewhere soon."""
         self.wake_here(*topics)
+        if self.alone:
+            return
         self._untold.update(topics)
         if len(self._untold) > _UNTOLD_MAX:
             # While nobody can be told there is no end of turns.
@@ -130,7 +146,7 @@ class Wakes:
                     await self._exchange(connection)
             except Exception as error:  # noqa: BLE001 - whatever a connection dies of, the next one is opened
                 log.warning("wake-ups interrupted", extra={"error": type(error).__name__})
-            self._heard_at = None
+            self._heard_at = self._answers_until = None
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RECONNECT_SECONDS_MAX)
 
@@ -140,7 +156,9 @@ class Wakes:
             options.url,
             timeout=options.connect_seconds,
             command_timeout=options.command_seconds_max,
-            server_settings=session_settings(options, application_name="sinksweep wake"),
+            # It writes nothing that could be lost, and need not wait for the disk.
+            server_settings=session_settings(options, application_name="sinksweep wake")
+            | {"synchronous_commit": "off"},
         )
         try:
             await connection.add_listener(CHANNEL, self._hear)
@@ -150,6 +168,7 @@ class Wakes:
 
     async def _exchange(self, connection: "Connection[Record]") -> None:
         began = time.monotonic()
+        self._answers_until = began + _ANSWER_SECONDS
         while True:
             for payload in self._payloads():
                 await self._say(connection, payload)
@@ -187,9 +206,20 @@ class Wakes:
         if sender == self._me:
             self._heard_at = time.monotonic()
             return
+        self._know(sender)
         self.on_heard()
         for topic in topics:
             self._wake(str(topic))
+
+    def _know(self, sender: str) -> None:
+        """Another is there. One that is new has not heard of this one, nor of what was told since it listens."""
+        now = time.monotonic()
+        if self._others.get(sender, now) <= now:
+            if self.alone:
+                self._untold.add(EVERYBODY)
+            self._others = {name: until for name, until in self._others.items() if until > now}
+            self._something.set()
+        self._others[sender] = now + 3 * _ECHO_SECONDS
 
     def _wake(self, topic: str) -> None:
         topics = list(self._waiting) if topic == EVERYBODY else (topic, ANYTHING)

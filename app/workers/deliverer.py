@@ -6,7 +6,6 @@ confirmation that cannot be written is kept and tried again, and is a fact even 
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,13 +24,14 @@ from app.workers.attempts import CUT, attempt
 from app.workers.breakers import note_breakers
 from app.workers.lookout import WATCHED_SECONDS
 from app.workers.measures import note_turns
+from app.workers.pace import Pace
 from app.workers.watermarks import Watermarks
 
 log = logging.getLogger(__name__)
 
 SETTLE_BATCH_MAX = 200
 # What comes within so short a time goes together, where more is on its way: a transaction costs as much as many rows.
-GATHER_SECONDS = 0.005
+GATHER_SECONDS = 0.01
 _SETTLE_PAUSE_SECONDS = 0.1
 _SETTLE_PAUSE_SECONDS_MAX = 5.0
 
@@ -53,7 +53,7 @@ class Deliverer:
         # Attempts of each destination that did not deliver, since the last that did.
         self._in_vain: Counter[str] = Counter()
         self._watermarks = Watermarks()
-        self._took_at = self._settled_at = 0.0
+        self._taking, self._settling = Pace(), Pace()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -64,8 +64,7 @@ class Deliverer:
 
     async def tick(self) -> float:
         """Take as much as can be started at once, and start it. A slot that frees wakes this loop."""
-        await self._gather(self._took_at)
-        self._took_at = time.monotonic()
+        await self._taking.gather(GATHER_SECONDS, more=bool(self._running))
         slots = self._slots(self._watermarks.begin())
         takes = await take(self._core.pool, slots) if slots else Takes(())
         self._watermarks.end(takes.latest)
@@ -81,11 +80,6 @@ class Deliverer:
             self._core.settings.delivery.poll_seconds, heard_seconds=WATCHED_SECONDS
         )
         return poll if takes.rest_seconds is None else min(poll, takes.rest_seconds)
-
-    async def _gather(self, last: float) -> None:
-        """Let what ends within a moment after the `last` time come along. Where nothing runs nobody is waited for."""
-        if self._running and (left := last + GATHER_SECONDS - time.monotonic()) > 0:
-            await asyncio.sleep(left)
 
     def _slots(self, since: Mapping[str, datetime]) -> list[Slots]:
         """The free slots of each destination. They share none, so a slow one takes nothing from another."""
@@ -144,8 +138,7 @@ class Deliverer:
     async def settle_ended(self) -> None:
         """Write what has ended, as one batch; waits while nothing has."""
         batch = [await self._ended.get()]
-        await self._gather(self._settled_at)
-        self._settled_at = time.monotonic()
+        await self._settling.gather(GATHER_SECONDS, more=bool(self._running))
         while len(batch) < SETTLE_BATCH_MAX and not self._ended.empty():
             batch.append(self._ended.get_nowait())
         try:

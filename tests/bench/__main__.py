@@ -40,6 +40,7 @@ def main() -> int:
     names = {**SCENARIOS, **MORE}
     parser.add_argument("--only", choices=names, action="append", help="repeatable")
     parser.add_argument("--turns", type=int, action="append", help="finished turns: repeatable")
+    parser.add_argument("--rate", type=int, action="append", help="accepts a second: repeatable")
     parser.add_argument("--crowd", type=int, help="conversations that wait, size of a storm")
     parser.add_argument("--folder", type=Path, help="where the data lies meanwhile: a real disk")
     parser.add_argument("--json", type=Path, help="where every value goes")
@@ -68,6 +69,8 @@ async def _run(wish: argparse.Namespace) -> None:
     extent = QUICK if wish.quick else FULL
     if wish.turns:
         extent = replace(extent, finished=tuple(wish.turns))
+    if wish.rate:
+        extent = replace(extent, rates=tuple(wish.rate))
     if wish.crowd:
         extent = replace(extent, crowd=wish.crowd)
     repeats = wish.repeat or (QUICK_REPEATS if wish.quick else FULL_REPEATS)

@@ -174,6 +174,7 @@ async def _seal(
             repeated=False,
             held_seconds=1.0,
             age_seconds=1.0,
+            promotes=False,
         )
         for one in requests
     ]

@@ -16,7 +16,8 @@ class Extent:
     turns: int
     messages: int
     samples: int
-    rate: int = 300
+    # At how many accepts a second, one after the other.
+    rates: tuple[int, ...] = (300,)
     # How many finished turns lie in the database, one database for each.
     finished: tuple[int, ...] = (0, 1_000_000)
     # Conversations with a backlog; turns and messages of a storm.
@@ -44,7 +45,7 @@ SMOKE = Extent(
     turns=20,
     messages=50,
     samples=3,
-    rate=100,
+    rates=(100,),
     finished=(0, 300),
     crowd=40,
     long_seconds=1.0,

@@ -22,6 +22,7 @@ from tests.bench.engine import (
 from tests.bench.extent import Extent, Scenario
 from tests.bench.figures import Figures, percentile
 from tests.bench.load import BODY
+from tests.bench.peers.usage import cpu_seconds
 from tests.bench.pgbench import accept_script, run_script
 from tests.bench.signing import PROVIDERS
 from tests.bench.stage import SECRET, Stage, memory_mb
@@ -182,25 +183,32 @@ async def latencies(stage: Stage, extent: Extent, figures: Figures) -> None:
 
 
 async def paced(stage: Stage, extent: Extent, figures: Figures) -> None:
-    """Accepts at a pace, with agents and deliveries running."""
-    async with (
-        stage.database() as url,
-        stage.service(url) as service,
-        stage.agents(service, agents=8, turns_max=4, messages=3),
-    ):
-        told = await stage.load(
-            service,
-            name="paced",
-            connections=32,
-            rate=extent.rate,
-            seconds=2 * extent.seconds,
-            warm_up_seconds=extent.warm_up_seconds,
-        )
-        _check(told)
+    """Accepts at each pace, with agents and deliveries running; and what all of it took for each accept."""
+    seconds, warm_up = 2 * extent.seconds, extent.warm_up_seconds
+    for rate in extent.rates:
+        async with (
+            stage.database() as url,
+            stage.service(url) as service,
+            stage.agents(service, agents=8, turns_max=4, messages=3),
+        ):
+            sides = {"the service": service.pid, "Postgres": stage.server_pid}
+            before = {side: cpu_seconds(pid) for side, pid in sides.items()}
+            told = await stage.load(
+                service,
+                name="paced",
+                connections=32,
+                rate=rate,
+                seconds=seconds,
+                warm_up_seconds=warm_up,
+            )
+            used = {side: cpu_seconds(pid) - before[side] for side, pid in sides.items()}
+            _check(told)
+        at = f"at {rate}/s with agents and deliveries"
         for share in ("p50", "p99"):
-            name = f"accept at {extent.rate}/s with agents and deliveries, {share}"
-            figures.add(name, "ms", told[f"{share}_ms"])
-        figures.add(f"accepted at a pace of {extent.rate}/s", "/s", told["per_second"])
+            figures.add(f"accept {at}, {share}", "ms", told[f"{share}_ms"])
+        figures.add(f"accepted at a pace of {rate}/s", "/s", told["per_second"])
+        for side, cpu in used.items():
+            figures.add(f"{side} {at}, each", "us", 1e6 * cpu / (rate * (seconds + warm_up)))
 
 
 SCENARIOS: Mapping[str, Scenario] = {

@@ -30,7 +30,7 @@ def _marks(stepped: Stepped = DEAD, *, took: float = 0.01) -> Marks:
     look = marks.look([QUEUE], now=0.0)
     assert look.measured
     assert look.marks == ()
-    marks.note(look, [QUEUE], [(QUEUE, 0, NOON)], stepped, now=took)
+    marks.note(look, [QUEUE], [(QUEUE, 0, NOON)], stepped, is_empty=False, now=took)
     return marks
 
 
@@ -46,9 +46,11 @@ def test_behind_what_is_dead_claims_begin_shortly_before_the_last_of_each_priori
     marks = _marks()
     look = marks.look([QUEUE], now=0.5)
     assert list(look.marks) == [(QUEUE, 0, NOON - SLACK)]
-    marks.note(look, [QUEUE], [(QUEUE, 0, _at(2)), (QUEUE, 7, _at(1))], None, now=0.6)
+    marks.note(
+        look, [QUEUE], [(QUEUE, 0, _at(2)), (QUEUE, 7, _at(1))], None, is_empty=False, now=0.6
+    )
     # One that was put back long ago does not lower it.
-    marks.note(look, [QUEUE], [(QUEUE, 0, _at(-90))], None, now=0.6)
+    marks.note(look, [QUEUE], [(QUEUE, 0, _at(-90))], None, is_empty=False, now=0.6)
     look = marks.look([QUEUE], now=0.7)
     assert set(look.marks) == {(QUEUE, 0, _at(2) - SLACK), (QUEUE, 7, _at(1) - SLACK)}
 
@@ -63,7 +65,7 @@ def test_the_front_is_looked_at_again_in_time(took: float, rests: float) -> None
     look = marks.look([QUEUE], now=took + rests + 0.01)
     assert (look.marks, look.measured) == ((), True)
     # And once nothing is dead any more, from there on.
-    marks.note(look, [QUEUE], [], Stepped(1, _at(2)), now=20.0)
+    marks.note(look, [QUEUE], [], Stepped(1, _at(2)), is_empty=False, now=20.0)
     assert list(marks.look([QUEUE], now=20.1).marks) == []
 
 
@@ -81,7 +83,14 @@ def test_a_clock_that_goes_back_takes_the_marks_along() -> None:
     marks = _marks()
     look = marks.look([QUEUE], now=2.0)
     assert look.measured
-    marks.note(look, [QUEUE], [(QUEUE, 7, _at(-3700))], Stepped(DEAD.entries, _at(-3600)), now=2.1)
+    marks.note(
+        look,
+        [QUEUE],
+        [(QUEUE, 7, _at(-3700))],
+        Stepped(DEAD.entries, _at(-3600)),
+        is_empty=False,
+        now=2.1,
+    )
     assert set(marks.look([QUEUE], now=2.2).marks) == {
         (QUEUE, 0, _at(-3600) - SLACK),
         (QUEUE, 7, _at(-3700) - SLACK),
@@ -91,7 +100,7 @@ def test_a_clock_that_goes_back_takes_the_marks_along() -> None:
 def test_what_nobody_has_left_is_behind_the_mark_though_others_have_claimed_it() -> None:
     marks = Marks()
     look = marks.look([QUEUE], now=0.0)
-    marks.note(look, [QUEUE], [], DEAD, now=0.1)
+    marks.note(look, [QUEUE], [], DEAD, is_empty=False, now=0.1)
     assert list(marks.look([QUEUE], now=0.2).marks) == [(QUEUE, 0, NOON - SLACK)]
 
 

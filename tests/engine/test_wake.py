@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
-from app.engine.wake import EVERYBODY, OUTBOX, Wakes, queue_topic, turn_topic
+from app.engine import wake as module
+from app.engine.wake import CHANNEL, EVERYBODY, OUTBOX, Wakes, queue_topic, turn_topic
 from tests.database import options_for
 
 MANY = 400
+ECHO_SECONDS = 0.1
 
 
 @pytest.fixture
@@ -84,5 +88,68 @@ async def test_while_nobody_can_be_told_what_is_untold_stays_small(database_url:
         told.clear()
         running.append(group.create_task(alone.run()))
         await heard(told)
+        for one in running:
+            one.cancel()
+
+
+@contextlib.asynccontextmanager
+async def overheard(database_url: str) -> AsyncIterator[list[str]]:
+    """The topics that leave any process, heard by somebody who tells nobody that he listens."""
+    topics: list[str] = []
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.add_listener(CHANNEL, lambda *told: topics.extend(json.loads(told[3])[1:]))
+        yield topics
+    finally:
+        await connection.close()
+
+
+async def until_alone(one: Wakes) -> None:
+    async with asyncio.timeout(10):
+        while not one.alone:
+            await asyncio.sleep(0.005)
+
+
+async def test_who_is_alone_tells_nobody_and_whoever_comes_is_heard_of_and_told(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ECHO_SECONDS", ECHO_SECONDS)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", ECHO_SECONDS)
+    here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
+    async with overheard(database_url) as topics, asyncio.TaskGroup() as group:
+        running = [group.create_task(here.run())]
+        await until_alone(here)
+        with here.waiting("a") as mine:
+            here.tell("a")
+            assert mine.is_set()
+        await asyncio.sleep(3 * ECHO_SECONDS)
+        assert topics == []
+        running.append(group.create_task(there.run()))
+        async with asyncio.timeout(10):
+            while here.alone:
+                await asyncio.sleep(0.005)
+            while EVERYBODY not in topics:
+                await asyncio.sleep(0.005)
+        with there.waiting("b") as theirs:
+            here.tell("b")
+            await heard(theirs)
+        assert topics == [EVERYBODY, "b"]
+        running.pop().cancel()
+        await until_alone(here)
+        running.pop().cancel()
+
+
+async def test_those_who_are_there_answer_somebody_new(database_url: str) -> None:
+    here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(here.run())]
+        await until_alone(here)
+        running.append(group.create_task(there.run()))
+        async with asyncio.timeout(5):
+            while here.alone or not there.listening:
+                await asyncio.sleep(0.005)
+        await asyncio.sleep(2 * module._ANSWER_SECONDS)  # noqa: SLF001 - by then they have answered
+        assert not here.alone
+        assert not there.alone
         for one in running:
             one.cancel()

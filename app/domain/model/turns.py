@@ -199,6 +199,7 @@ class Sealed:
     """The set is recorded, as the turn's `seal`; `repeated` tells that it was before. `hold` is what it waits with.
 
     `held_seconds` is how long ago the turn was claimed, `age_seconds` how long ago its input came; None for a repeat.
+    `promotes` is whether a turn that waited for its lane became due by it, which of a repeat is not known.
     """
 
     state: str
@@ -210,6 +211,7 @@ class Sealed:
     seal: int = field(default=1, compare=False)
     held_seconds: float | None = field(default=None, compare=False)
     age_seconds: float | None = field(default=None, compare=False)
+    promotes: bool = field(default=True, compare=False)
 
 
 @record(frozen=True, slots=True)
