@@ -13,7 +13,7 @@ from datetime import datetime
 from app.core import Core
 from app.domain.errors import NotReady
 from app.domain.model import Fact, Settlement, Slots, Taken, Takes, Verdict
-from app.domain.outcome import Delivered, Outcome, word_of
+from app.domain.outcome import Delivered, Outcome
 from app.domain.retry import after_attempt, backoff_seconds
 from app.engine.fact import record_facts
 from app.engine.settle import settle
@@ -22,6 +22,7 @@ from app.engine.transaction import Busy
 from app.engine.wake import OUTBOX, turn_topic
 from app.workers.attempts import CUT, attempt
 from app.workers.breakers import note_breakers
+from app.workers.in_vain import AttemptsInVain
 from app.workers.lookout import WATCHED_SECONDS
 from app.workers.measures import note_turns
 from app.workers.pace import Pace
@@ -30,8 +31,6 @@ from app.workers.watermarks import Watermarks
 log = logging.getLogger(__name__)
 
 SETTLE_BATCH_MAX = 200
-# What comes within so short a time goes together, where more is on its way: a transaction costs as much as many rows.
-GATHER_SECONDS = 0.01
 _SETTLE_PAUSE_SECONDS = 0.1
 _SETTLE_PAUSE_SECONDS_MAX = 5.0
 
@@ -50,8 +49,7 @@ class Deliverer:
         # Few at a time: each may hold a connection for as long as a lock is waited for.
         self._alone_slots = asyncio.Semaphore(max(1, core.settings.database.pool_max // 4))
         self._ended: asyncio.Queue[_Ended] = asyncio.Queue()
-        # Attempts of each destination that did not deliver, since the last that did.
-        self._in_vain: Counter[str] = Counter()
+        self._in_vain = AttemptsInVain()
         self._watermarks = Watermarks()
         self._taking, self._settling = Pace(), Pace()
         self._idle = asyncio.Event()
@@ -64,10 +62,11 @@ class Deliverer:
 
     async def tick(self) -> float:
         """Take as much as can be started at once, and start it. A slot that frees wakes this loop."""
-        await self._taking.gather(GATHER_SECONDS, more=bool(self._running))
+        await self._taking.gather(more=bool(self._running))
         slots = self._slots(self._watermarks.begin())
         takes = await take(self._core.pool, slots) if slots else Takes(())
         self._watermarks.end(takes.latest)
+        self._taking.passed()
         taken = takes.messages
         for destination, limit in takes.limits.items():
             self._core.metrics.limited.labels(destination, limit).inc()
@@ -115,30 +114,12 @@ class Deliverer:
             # Here, and not when the task is done: whoever settles this next asks what else runs.
             self._running.discard(asyncio.current_task())
             self._ended.put_nowait((taken, outcome))
-            self._warn(taken, outcome)
-
-    def _warn(self, taken: Taken, outcome: Outcome) -> None:
-        """Of the first attempt in vain at a destination, and of each power of two: a day of outage fills no disk."""
-        if isinstance(outcome, Delivered):
-            del self._in_vain[taken.destination]
-            return
-        self._in_vain[taken.destination] += 1
-        count = self._in_vain[taken.destination]
-        if count.bit_count() == 1:
-            told = {
-                "destination": taken.destination,
-                "message_id": taken.key,
-                "attempt": taken.attempt,
-                "outcome": word_of(outcome),
-                "reason": outcome.reason,
-            }
-            text = "not delivered; attempts in vain since the last delivery there: %d"
-            log.warning(text, count, extra=told)
+            self._in_vain.note(taken, outcome)
 
     async def settle_ended(self) -> None:
         """Write what has ended, as one batch; waits while nothing has."""
         batch = [await self._ended.get()]
-        await self._settling.gather(GATHER_SECONDS, more=bool(self._running))
+        await self._settling.gather(more=bool(self._running))
         while len(batch) < SETTLE_BATCH_MAX and not self._ended.empty():
             batch.append(self._ended.get_nowait())
         try:
@@ -152,6 +133,7 @@ class Deliverer:
                 task.add_done_callback(self._alone.discard)
         else:
             self._free(batch)
+        self._settling.passed()
 
     async def _settle_alone(self, one: _Ended) -> None:
         try:

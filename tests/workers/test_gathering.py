@@ -10,6 +10,7 @@ from aiohttp import web
 
 from app.engine.settle import settle
 from app.workers import deliverer as module
+from app.workers import pace
 from tests.engine.stories import Sink, draft
 from tests.receiver import Receiver, Request, fine
 from tests.workers.conftest import OpenCore, destination
@@ -31,10 +32,10 @@ async def test_what_ends_while_another_runs_is_settled_with_it(
         return await fine(request)
 
     monkeypatch.setattr(module, "settle", counting)
+    _space(monkeypatch, 2.0)
     async with opening({"crm": destination(receiver)}) as core, delivering(core) as deliverer:
         first, _ = await sink.sealed("first", draft("first"))
         await until_state(sink, deliverer, first, "replied")
-        monkeypatch.setattr(module, "GATHER_SECONDS", 1.0)
         receiver.answer = a_little_later
         both, _ = await sink.sealed("both", draft("now", "a"), draft("later", "b"))
         await until_state(sink, deliverer, both, "replied")
@@ -44,8 +45,8 @@ async def test_what_ends_while_another_runs_is_settled_with_it(
 async def test_where_nothing_else_runs_nobody_is_waited_for(
     sink: Sink, opening: OpenCore, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "GATHER_SECONDS", 60.0)
-    turn, _ = await sink.sealed("a", *(draft(str(n), "c") for n in range(4)), conversation="c")
+    _space(monkeypatch, 60.0)
+    turn, _ = await sink.sealed("a", *(draft(str(n), "c") for n in range(3)), conversation="c")
     began = time.monotonic()
     async with opening({"crm": destination(receiver)}) as core, delivering(core) as deliverer:
         while await sink.state(turn) != "replied":
@@ -53,3 +54,8 @@ async def test_where_nothing_else_runs_nobody_is_waited_for(
                 await deliverer.tick()
             await asyncio.sleep(0.005)
     assert time.monotonic() - began < 30
+
+
+def _space(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(pace, "SPACE_SECONDS", seconds)
+    monkeypatch.setattr(pace, "SPACE_SECONDS_MAX", seconds)
