@@ -1,4 +1,4 @@
-"""A delivery worker as a process, with a Postgres and a receiver of its own: what a message of a backlog costs its Python.
+"""A delivery worker as a process, with a Postgres and a receiver of its own: what a send of a backlog costs its Python.
 
 A line on stdin says how many are to be sent; a line on stdout tells the microseconds of processor time for each, from
 the take to the settled outcome. Accepting and sealing them is not counted.
@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 
 import uvloop
+from prometheus_client import Counter
 from pydantic import SecretStr
 
 from app.core import Core, open_core
@@ -62,8 +63,9 @@ async def window(core: Core, count: int) -> float:
     return (time.process_time_ns() - began) / (_value(delivered) - before) / 1000
 
 
-def _value(counter: object) -> float:
-    return float(counter._value.get())  # type: ignore[attr-defined]
+def _value(counter: Counter) -> float:
+    (metric,) = counter.collect()
+    return metric.samples[0].value
 
 
 async def _obey() -> None:
