@@ -126,7 +126,7 @@ class Deliverer:
     def _warn(self, taken: Taken, outcome: Outcome) -> None:
         """Of the first attempt in vain at a destination, and of each power of two: a day of outage fills no disk."""
         if isinstance(outcome, Delivered):
-            del self._in_vain[taken.destination]
+            self._in_vain.pop(taken.destination, None)
             return
         self._in_vain[taken.destination] += 1
         count = self._in_vain[taken.destination]
