@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.bodies import EarlyAnswer
 from app.api.exchange import Exchange
 from app.api.problems import Refusal
 from app.core import Draining
+from app.telemetry.counting import Counter, Histogram
 from app.telemetry.metrics import Metrics
 
 # In the state of a request's scope, where there are more connections or requests than there should be.

@@ -7,7 +7,8 @@ is unknown.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import ClassVar, assert_never
+from functools import lru_cache
+from typing import ClassVar, Final, assert_never
 
 from app.channels import (
     HERE,
@@ -35,6 +36,8 @@ from app.wire.signature import UnsignableId, UnusableSecret, signature_headers, 
 from app.wire.target import InvalidTarget, parse_target
 
 ANSWER_BYTES_MAX = 16_384
+# Each is sent to many times with the same secrets.
+_RECEIVERS_MAX: Final = 256
 
 # These say that no message is let in, whatever it is.
 SHUT_STATUSES = {401: Shut.UNAUTHORIZED, 410: Shut.GONE}
@@ -105,7 +108,7 @@ class Webhook(NoLookup):
             )
         except (InvalidHeader, UnsignableId) as invalid:
             return Rejected(invalid.code)
-        hidden = [*secret_texts(present), *target_texts(config.url, target=target)]
+        hidden = _hidden(tuple(present), config.url)
         return _outcome(exchange, now=message.attempted_at, hidden=hidden)
 
     async def probe(
@@ -129,8 +132,18 @@ def _headers(message: Outgoing, *, keys: Sequence[bytes]) -> dict[str, str]:
     signature = signature_headers(
         message.key, body=message.body, keys=keys, attempted_at=message.attempted_at
     )
-    own = {"Content-Type": message.content_type, "Idempotency-Key": message.key}
-    return {**message.headers, **own, **signature}
+    return {
+        **message.headers,
+        "Content-Type": message.content_type,
+        "Idempotency-Key": message.key,
+        **signature,
+    }
+
+
+@lru_cache(maxsize=_RECEIVERS_MAX)
+def _hidden(secrets: tuple[bytes, ...], url: str) -> tuple[str, ...]:
+    """What of a receiver is shown to nobody, however it is spelled."""
+    return (*secret_texts(secrets), *target_texts(url, target=parse_target(url)))
 
 
 def _outcome(exchange: Exchange, *, now: datetime, hidden: Sequence[str]) -> Outcome:

@@ -42,6 +42,7 @@ from app.settings import Fault, Settings
 from app.telemetry.metrics import Metrics, build_metrics
 from app.wire.addresses import AddressPolicy
 from app.wire.client import GuardedClient
+from app.wire.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from app.engine.database import Pool
@@ -108,6 +109,8 @@ class Core:
     passes: dict[str, tuple[float, float]] = field(default_factory=dict)
     # What open rows name and nobody configured here, by kind.
     unconfigured: dict[str, list[str]] = field(default_factory=dict)
+    # When attempts are given up as hung.
+    attempt_limits: Deadlines = field(default_factory=Deadlines)
     # The public keys of the sources that need some.
     fetched: FetchedKeys = field(default_factory=FetchedKeys)
 

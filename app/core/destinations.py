@@ -1,9 +1,11 @@
 """Destinations as they are sent to: what a configuration says of each, checked by its channel, with its policy."""
 
+import asyncio
 import logging
+import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -16,7 +18,6 @@ from app.channels import (
     Outgoing,
     Probed,
     Reply,
-    Secrets,
     Wire,
     answerable,
     discover,
@@ -27,6 +28,7 @@ from app.domain.errors import InvalidContent
 from app.domain.message import read_capability, read_parts
 from app.domain.model import DeliveryPolicy, Taken
 from app.domain.outcome import Delivered, Found, Outcome, Rejected, Unknown
+from app.domain.record import record
 from app.settings import (
     Destination,
     Fault,
@@ -43,6 +45,33 @@ KnownT = TypeVar("KnownT")
 HIDDEN_CHARACTERS_MIN: Final = 8
 
 
+@record(frozen=True, slots=True)
+class _Held:
+    """What the pointers of a destination hold, and how that may be spelled."""
+
+    secrets: tuple[bytes | None, ...]
+    texts: tuple[str, ...]
+
+
+class _Reader:
+    """Reads pointers once for all that begins in one moment of the loop's clock, which whole batches do."""
+
+    __slots__ = ("_at", "_held")
+
+    def __init__(self) -> None:
+        self._at = -math.inf
+        self._held = _Held((), ())
+
+    def read(self, pointers: Sequence[str]) -> _Held:
+        """What they hold now."""
+        now = asyncio.get_running_loop().time()
+        if self._at != now:
+            secrets = tuple(resolve_secret(pointer) for pointer in pointers)
+            texts = secret_texts(one for one in secrets if one is not None)
+            self._at, self._held = now, _Held(secrets, tuple(texts))
+        return self._held
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One destination, ready to be sent to. What its settings leave open is what its channel says of its provider."""
@@ -51,6 +80,7 @@ class Route:
     settings: Destination
     channel: AnyChannel
     config: BaseModel
+    _reader: _Reader = field(default_factory=_Reader, repr=False, compare=False)
 
     @property
     def policy(self) -> DeliveryPolicy:
@@ -91,11 +121,11 @@ class Route:
 
     async def send(self, taken: Taken, *, wire: Wire) -> Outcome:
         """Make one attempt. Secrets are read now, so that a rotated one needs no restart."""
-        message, secrets = _outgoing(taken), self._secrets()
-        wire = self._wire(wire, secrets, message)
+        message, held = _outgoing(taken), self._hold()
+        wire = self._wire(wire, held, message)
         try:
             outcome = await self.channel.send(
-                message, config=self.config, secrets=secrets, wire=wire
+                message, config=self.config, secrets=held.secrets, wire=wire
             )
             return _shown(outcome, wire)
         except InvalidContent as invalid:
@@ -104,11 +134,11 @@ class Route:
 
     async def lookup(self, taken: Taken, *, wire: Wire) -> Found:
         """Ask what became of the attempts before this one."""
-        message, secrets = _outgoing(taken), self._secrets()
-        wire = self._wire(wire, secrets, message)
+        message, held = _outgoing(taken), self._hold()
+        wire = self._wire(wire, held, message)
         try:
             found = await self.channel.lookup(
-                message, config=self.config, secrets=secrets, wire=wire
+                message, config=self.config, secrets=held.secrets, wire=wire
             )
             return _shown(found, wire)
         except InvalidContent:
@@ -116,27 +146,29 @@ class Route:
 
     async def probe(self, *, wire: Wire) -> Probed:
         """Say whether it could be sent to, and send nothing."""
-        secrets = self._secrets()
-        for pointer, secret in zip(self.channel.secrets(self.config), secrets, strict=True):
+        held = self._hold()
+        for pointer, secret in zip(self.channel.secrets(self.config), held.secrets, strict=True):
             if secret is None:
                 words = f"the pointer {pointer} leads to nothing: nothing is sent without it"
                 return Probed(good=False, words=words)
-        wire = self._wire(wire, secrets)
-        probed = await self.channel.probe(config=self.config, secrets=secrets, wire=wire)
+        wire = self._wire(wire, held)
+        probed = await self.channel.probe(config=self.config, secrets=held.secrets, wire=wire)
         return replace(probed, words=masked(probed.words, hidden=wire.hidden))
 
-    def _secrets(self) -> list[bytes | None]:
-        return [resolve_secret(pointer) for pointer in self.channel.secrets(self.config)]
+    def _hold(self) -> _Held:
+        return self._reader.read(self.channel.secrets(self.config))
 
-    def _wire(self, wire: Wire, secrets: Secrets, message: Outgoing | None = None) -> Wire:
+    def _wire(self, wire: Wire, held: _Held, message: Outgoing | None = None) -> Wire:
         """The wire of one call, which shows nothing of what it was given to send with."""
-        reply = {} if message is None else message.reply or {}
-        texts = (value for value in reply.values() if isinstance(value, str))
+        hidden = held.texts
+        if message is not None and message.reply:
+            texts = (value for value in message.reply.values() if isinstance(value, str))
+            hidden = (*hidden, *texts)
         return wire.of_call(
             until=time.monotonic() + self.settings.timeout_seconds,
             group=self.name,
             now=None if message is None else message.attempted_at,
-            hidden=(*secret_texts(one for one in secrets if one is not None), *texts),
+            hidden=hidden,
         )
 
 
@@ -165,8 +197,8 @@ def _outgoing(taken: Taken) -> Outgoing:
         attempt=taken.attempt,
         attempted_at=taken.attempted_at,
         first_attempted_at=taken.first_attempted_at or taken.attempted_at,
-        address=read_parts(taken.address),
-        reply=read_capability(taken.reply),
+        address={} if taken.address is None else read_parts(taken.address),
+        reply=None if taken.reply is None else read_capability(taken.reply),
     )
 
 

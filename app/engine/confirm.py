@@ -54,7 +54,9 @@ async def confirm_attempts(
     )
     held = [row for row in rows if row["id"]]
     turns = {
-        row["turn"]: TurnMove(*(row[name] for name in TurnMove.__slots__))
+        row["turn"]: TurnMove(
+            row["turn"], row["queue"], row["state"], row["age_seconds"], row["sealed_seconds"]
+        )
         for row in rows
         if row["state"]
     }

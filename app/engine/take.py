@@ -73,10 +73,12 @@ async def take(pool: "Pool", slots: Sequence[Slots]) -> Takes:
         except _Spoiled as found:
             await _condemn(pool, found.reasons)
             continue
-        latest = {row["slot"]: row["latest"] for row in rows if row["latest"]}
-        limits |= {row["slot"]: row["limited_by"] for row in rows if row["limited_by"]}
-        rests += [rest for row in rows if (rest := _rest_seconds(row)) is not None]
-        new = {row["slot"] for row in rows if not row["is_known"]}
+        # What is said of a destination is the same with each of its messages.
+        places = {row["slot"]: row for row in rows}
+        latest = {name: row["latest"] for name, row in places.items() if row["latest"]}
+        limits |= {name: row["limited_by"] for name, row in places.items() if row["limited_by"]}
+        rests += [rest for row in places.values() if (rest := _rest_seconds(row)) is not None]
+        new = {name for name, row in places.items() if not row["is_known"]}
         if not new:
             return Takes(given, limits, min(rests, default=None), latest)
         if given:
@@ -137,12 +139,20 @@ def intact(row: "Record") -> bool:
         destination=row["destination"],
         recipient=row["recipient"],
         conversation=row["conversation"],
-        headers=json.loads(row["headers"]),
+        headers=_headers(row["headers"]),
         content_type=row["content_type"],
         delay_seconds=row["delay_seconds"],
         body=row["body"],
         place=spell_place(row["address"], row["reply_of"]),
     )
+
+
+def _headers(text: str) -> dict[str, str]:
+    """Headers as they are stored; nearly all messages have none."""
+    if text == "{}":
+        return {}
+    headers: dict[str, str] = json.loads(text)
+    return headers
 
 
 def taken_of(row: "Record", earlier: "Record | None") -> Taken:
@@ -161,7 +171,7 @@ def taken_of(row: "Record", earlier: "Record | None") -> Taken:
         destination=row["destination"],
         key=row["key"],
         recipient=row["recipient"],
-        headers=json.loads(row["headers"]),
+        headers=_headers(row["headers"]),
         content_type=row["content_type"],
         body=row["body"],
         sealed_at=row["sealed_at"],

@@ -7,9 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
     Info,
     PlatformCollector,
     ProcessCollector,
@@ -17,6 +14,7 @@ from prometheus_client import (
 )
 
 from app import VERSION
+from app.telemetry.counting import Counter, Gauge, Histogram
 
 MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
 
@@ -57,8 +55,7 @@ class _Declared(Generic[MetricT]):
 
     def __get__(self, metrics: "Metrics", owner: type["Metrics"]) -> MetricT:
         """What `metrics.name` is."""
-        made: MetricT = metrics.made[self]
-        return made
+        raise NotImplementedError  # every instance has its own
 
 
 def _counter(name: str, text: str, *labels: str) -> _Declared[Counter]:
@@ -185,8 +182,9 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        declared = [one for one in vars(Metrics).values() if isinstance(one, _Declared)]
-        self.made: dict[_Declared[Any], Any] = {one: one.make(registry) for one in declared}
+        for name, one in vars(Metrics).items():
+            if isinstance(one, _Declared):
+                vars(self)[name] = one.make(registry)
 
 
 def build_metrics() -> Metrics:

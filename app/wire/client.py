@@ -7,7 +7,7 @@ repeated or taken from the environment, and connections are never shared between
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Literal, Self
 
 from app.wire.addresses import AddressPolicy
@@ -59,7 +59,7 @@ class GuardedClient:
             pool.close()
         self._threads.close()
 
-    async def post(
+    def post(
         self,
         target: Target,
         *,
@@ -68,9 +68,9 @@ class GuardedClient:
         timeout_seconds: float,
         answer_bytes_max: int,
         connection_group: str,
-    ) -> Exchange:
+    ) -> Coroutine[object, object, Exchange]:
         """Send a POST, as `request` does."""
-        return await self.request(
+        return self.request(
             "POST",
             target,
             headers=headers,

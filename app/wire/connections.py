@@ -8,6 +8,7 @@ import ssl
 from typing import Final, cast
 
 from app.wire.answer import AnswerReader
+from app.wire.deadlines import Deadlines
 from app.wire.exchange import Cut, Exchange, NotSent
 
 # Many servers close an idle connection after five seconds. One that is closed under a request
@@ -20,10 +21,11 @@ _PIECE_BYTES_MAX: Final = 65_536
 
 
 class Connection(asyncio.Protocol):
-    """One connection: nothing is written to it before its first `exchange`."""
+    """One connection: nothing is written to it before its first `exchange`. `deadlines` end it in time."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadlines: Deadlines) -> None:
         self.idle_since = 0.0
+        self._deadlines = deadlines
         self._answer = AnswerReader()
         self._ended: asyncio.Future[str] | None = None
         self._early: bytearray | None = bytearray()
@@ -54,10 +56,9 @@ class Connection(asyncio.Protocol):
         """
         if self._is_over:
             return NotSent("connection_cut_before_send")
-        loop = asyncio.get_running_loop()
-        ended = self._ended = loop.create_future()
+        ended = self._ended = asyncio.get_running_loop().create_future()
         self._answer.begin(excerpt_bytes_max=answer_bytes_max)
-        timer = loop.call_at(deadline, self._end, "timeout")
+        self._deadlines.add(self, deadline)
         try:
             self._write(head, body)
             early, self._early = self._early, None
@@ -69,17 +70,24 @@ class Connection(asyncio.Protocol):
             self.abort()
             raise
         finally:
-            timer.cancel()
+            self._deadlines.remove(self)
             self._ended = None
         return self._answer.answered() or Cut(reason)
+
+    def expire(self) -> None:
+        """The time of the exchange is over."""
+        self._end("timeout")
 
     @property
     def can_go_on(self) -> bool:
         """Whether the last exchange has left nothing behind in either direction."""
         is_clean = self._answer.can_go_on and not self._is_over
         # With TLS a transport does not count what the one beneath it has yet to send.
-        unsent = self._transport.get_write_buffer_size() + self._beneath.get_write_buffer_size()
-        return is_clean and not unsent
+        return (
+            is_clean
+            and not self._transport.get_write_buffer_size()
+            and (self._transport is self._beneath or not self._beneath.get_write_buffer_size())
+        )
 
     def is_fit(self, now: float) -> bool:
         """Whether an idle connection may be used again: recently used, and as it was left.

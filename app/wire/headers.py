@@ -57,9 +57,15 @@ def check_syntax(name: str, value: str) -> None:
     `InvalidHeader`.
     """
     _lower(name)
+    _check_value(value)
+
+
+def _check_value(value: str) -> None:
     if len(value) > VALUE_BYTES_MAX:
         raise InvalidHeader("header_value_too_long")
-    if value and _VALUE.fullmatch(value) is None:
+    # Nearly all of them are plain, which is told sooner than by the form.
+    is_plain = value.isascii() and value.isprintable() and value == value.strip(" ")
+    if not is_plain and _VALUE.fullmatch(value) is None:
         raise InvalidHeader("header_value_invalid")
 
 
@@ -78,20 +84,20 @@ def header_lines(headers: Mapping[str, str], *, defaults: Mapping[str, str]) -> 
     `InvalidHeader`.
     """
     seen: set[str] = set()
-    lines = []
+    lines = ""
     for name, value in headers.items():
-        check_syntax(name, value)
         lower = _lower(name)
+        _check_value(value)
         if lower in FRAMING_NAMES:
             raise InvalidHeader("header_reserved")
         if lower in seen:
             raise InvalidHeader("header_repeated")
         seen.add(lower)
-        lines.append(f"{name}: {value}\r\n")
-    lines += [
-        f"{name.title()}: {value}\r\n" for name, value in defaults.items() if name not in seen
-    ]
-    return "".join(lines)
+        lines += f"{name}: {value}\r\n"
+    for name, value in defaults.items():
+        if name not in seen:
+            lines += f"{name.title()}: {value}\r\n"
+    return lines
 
 
 def check_header(name: str, value: str) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Final
 
 from app.wire.connections import IDLE_SECONDS_MAX, Connection
+from app.wire.deadlines import Deadlines
 from app.wire.dialing import dial
 from app.wire.resolution import Refused, VettedResolver
 from app.wire.target import Target
@@ -17,6 +18,42 @@ _Place = tuple[str, str, int]
 _SWEEP_SECONDS: Final = 0.5
 
 
+class _Slots:
+    """So many at once. Who waits is let in before who comes, in the order in which they came."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Take one, where one is free: nobody waits then."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    async def wait(self) -> None:
+        """Take the next one that nobody else waits for."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # It was given to who no longer wants it.
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """To who has waited longest, if anybody still does."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
 class ConnectionPool:
     """Hands connections out, and takes each back with `give_back`."""
 
@@ -26,7 +63,8 @@ class ConnectionPool:
         self._resolver = resolver
         self._tls = tls
         self._connections_max = connections_max
-        self._slots = asyncio.Semaphore(connections_max)
+        self._slots = _Slots(connections_max)
+        self._deadlines = Deadlines()
         self._used: set[Connection] = set()
         # The one that was used last is at the right end of its deque.
         self._idle: dict[_Place, deque[Connection]] = {}
@@ -38,19 +76,16 @@ class ConnectionPool:
 
         Raises `Refused`, and `TimeoutError` where there is none by `deadline` of the loop's clock.
         """
-        if not self._slots.locked():
-            # At once: no deadline is needed.
-            await self._slots.acquire()
-        else:
+        if not self._slots.take():
             async with asyncio.timeout_at(deadline):
-                await self._slots.acquire()
+                await self._slots.wait()
         try:
             connection = self._idle_one((target.scheme, target.host, target.port))
             if connection is None:
                 async with asyncio.timeout_at(deadline):
                     connection = await self._open(target)
         except BaseException:
-            self._slots.release()
+            self._slots.give_back()
             raise
         self._used.add(connection)
         return connection
@@ -58,7 +93,7 @@ class ConnectionPool:
     def give_back(self, connection: Connection, target: Target) -> None:
         """Keep it for the next one, where it can go on."""
         self._used.discard(connection)
-        self._slots.release()
+        self._slots.give_back()
         if self._closed.is_set() or not connection.can_go_on:
             connection.abort()
             return
@@ -79,6 +114,7 @@ class ConnectionPool:
         self._closed.set()
         if self._sweep is not None:
             self._sweep.cancel()
+        self._deadlines.clear()
         for connection in (*self._used, *(one for idle in self._idle.values() for one in idle)):
             connection.abort()
         self._idle.clear()
@@ -102,7 +138,7 @@ class ConnectionPool:
         connection: Connection | None = None
         try:
             _, connection = await asyncio.get_running_loop().create_connection(
-                Connection, sock=socket
+                lambda: Connection(self._deadlines), sock=socket
             )
             if target.scheme == "https":
                 await connection.secure(self._tls, host=target.host)

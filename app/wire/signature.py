@@ -8,10 +8,13 @@ import binascii
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from app.domain.errors import SinksweepError
 
 _PREFIX = b"whsec_"
+# Destinations are sent to many times with the same secrets.
+_KEYS_MAX = 256
 
 
 class UnusableSecret(SinksweepError):
@@ -30,6 +33,7 @@ class UnsignableId(SinksweepError):
     code = "key_invalid"
 
 
+@lru_cache(maxsize=_KEYS_MAX)
 def signing_key(secret: bytes) -> bytes:
     """The key in a secret: what follows `whsec_` decoded, any other secret as it is. Raises
     `UnusableSecret`.

@@ -7,7 +7,7 @@ same lease, so that nobody sends meanwhile.
 import asyncio
 import logging
 import time
-from typing import Final, assert_never
+from typing import Final, assert_never, cast
 
 from app.core import Core, Route
 from app.domain.model import Taken
@@ -22,6 +22,28 @@ CUT: Final = Unknown("worker_stopped", ours=True)
 _OVERTIME_SECONDS_MAX: Final = 2.0
 
 
+class _Limit:
+    """Cancels the task in which it was made when its time is over, as `asyncio.timeout` does."""
+
+    __slots__ = ("_cancelling", "_is_over", "_task")
+
+    def __init__(self) -> None:
+        self._task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._cancelling = self._task.cancelling()
+        self._is_over = False
+
+    def expire(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+    def is_why(self) -> bool:
+        """Take back what it has cancelled; whether nobody else has wanted the task to end."""
+        if not self._is_over:
+            return False
+        self._is_over = False
+        return self._task.uncancel() <= self._cancelling
+
+
 async def attempt(core: Core, taken: Taken) -> Outcome:
     """Send it once, or learn that this has been done, and count that. Cancelled, it is counted as `CUT`."""
     route = core.routes[taken.destination]
@@ -30,17 +52,24 @@ async def attempt(core: Core, taken: Taken) -> Outcome:
     seconds = route.attempt_seconds if looks_up else route.settings.timeout_seconds
     began = time.monotonic()
     outcome: Outcome = CUT
+    limit = _Limit()
+    core.attempt_limits.add(limit, asyncio.get_running_loop().time() + seconds + overtime)
     try:
-        async with asyncio.timeout(seconds + overtime):
-            found = await _look_up(core, route, taken) if looks_up else None
-            outcome = found or await route.send(taken, wire=core.wire)
+        found = await _look_up(core, route, taken) if looks_up else None
+        outcome = found or await route.send(taken, wire=core.wire)
     except TimeoutError:
+        outcome = Unknown("timeout")
+    except asyncio.CancelledError:
+        if not limit.is_why():
+            raise
         outcome = Unknown("timeout")
     except Exception:
         # A channel that breaks may have sent.
         log.exception("a channel failed", extra={"destination": taken.destination})
         outcome = Unknown("channel_failed")
     finally:
+        core.attempt_limits.remove(limit)
+        limit.is_why()
         core.metrics.attempts.labels(taken.destination, word_of(outcome)).inc()
         core.metrics.attempt_seconds.labels(taken.destination).observe(time.monotonic() - began)
     return outcome

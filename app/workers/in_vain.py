@@ -18,7 +18,7 @@ class AttemptsInVain:
     def note(self, taken: Taken, outcome: Outcome) -> None:
         """Count an attempt that ended. The first in vain is told, and each power of two."""
         if isinstance(outcome, Delivered):
-            del self._counts[taken.destination]
+            self._counts.pop(taken.destination, None)
             return
         self._counts[taken.destination] += 1
         count = self._counts[taken.destination]

@@ -1,7 +1,8 @@
-"""`python -m tests.bench.processor`: what one request costs the service's Python, in processor time.
+"""`python -m tests.bench.processor`: what a request, or a message that is sent, costs the Python of the service.
 
-With `--beside TREE` another checkout does the same, window by window in turn, and the ratio is taken within a pair of
-windows. A figure is the least of all windows: on a machine that others use too, that is what nobody disturbed.
+All of it is processor time. With `--beside TREE` another checkout does the same, window by window in turn, and the
+ratio is taken within a pair of windows. A figure is the least of all windows: on a machine that others use too, that is
+what nobody disturbed.
 """
 
 import argparse
@@ -18,16 +19,17 @@ from tests.bench.alone import CALLS
 
 ROOT: Final = Path(__file__).parents[2]
 REQUESTS: Final = 300
+SEND: Final = "send"
 WINDOWS: Final = 60
 
 
 class Service:
-    """The service of one checkout, in a process of its own; see `alone.py`."""
+    """The service of one checkout, in a process of its own; see `alone.py`, and `sending.py`."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, script: str) -> None:
         # By its path and without its folder: the other tree has its own `tests`, or an older one.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(ROOT / "tests" / "bench" / "alone.py")],
+            [sys.executable, "-P", str(ROOT / "tests" / "bench" / script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -54,11 +56,15 @@ def measure(
 ) -> dict[str, list[list[float]]]:
     """For each call the windows of each tree, in turn; the first of each is thrown away."""
     took: dict[str, list[list[float]]] = {call: [[] for _ in trees] for call in calls}
+    scripts = {call: "sending.py" if call == SEND else "alone.py" for call in calls}
     with ExitStack() as stack:
-        services = [stack.enter_context(Service(tree)) for tree in trees]
+        services = {
+            script: [stack.enter_context(Service(tree, script)) for tree in trees]
+            for script in sorted(set(scripts.values()))
+        }
         for n in range(windows + 1):
             for call in calls:
-                for service, own in zip(services, took[call], strict=True):
+                for service, own in zip(services[scripts[call]], took[call], strict=True):
                     microseconds = service.window(call, count)
                     if n:
                         own.append(microseconds)
@@ -80,12 +86,12 @@ def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.processor", description=__doc__)
     parser.add_argument("--beside", type=Path, help="another checkout, measured in turn")
-    parser.add_argument("--only", choices=CALLS, action="append", help="repeatable")
+    parser.add_argument("--only", choices=(*CALLS, SEND), action="append", help="repeatable")
     parser.add_argument("--windows", type=int, default=WINDOWS)
     parser.add_argument("--requests", type=int, default=REQUESTS, help="in each window")
     wish = parser.parse_args()
     trees = [ROOT, *([wish.beside.resolve()] if wish.beside else [])]
-    took = measure(trees, wish.only or CALLS, windows=wish.windows, count=wish.requests)
+    took = measure(trees, wish.only or (*CALLS, SEND), windows=wish.windows, count=wish.requests)
     print("| call | here | beside | ratio, quartiles |", "|---|---|---|---|", sep="\n")
     for call, windows in took.items():
         print(told(call, windows))

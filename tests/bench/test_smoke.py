@@ -10,7 +10,7 @@ from tests.bench.alone import CALLS
 from tests.bench.extent import SMOKE
 from tests.bench.figures import Figures, percentile
 from tests.bench.flames import Box, picture, sampled
-from tests.bench.processor import ROOT, measure, told
+from tests.bench.processor import ROOT, SEND, measure, told
 from tests.bench.scenarios import SCENARIOS
 from tests.bench.stage import Stage, open_stage
 
@@ -36,8 +36,9 @@ async def test_a_scenario_measures_what_it_says(name: str, stage: Stage) -> None
 
 
 def test_processor_time_is_measured_for_every_call_of_two_trees_in_turn() -> None:
-    took = measure([ROOT, ROOT], CALLS, windows=2, count=70)
-    for call in CALLS:
+    calls = (*CALLS, SEND)
+    took = measure([ROOT, ROOT], calls, windows=2, count=70)
+    for call in calls:
         assert [len(own) for own in took[call]] == [2, 2]
         assert all(microseconds > 0 for own in took[call] for microseconds in own)
         assert told(call, took[call]).startswith(f"| {call} | ")

@@ -15,7 +15,7 @@ from app.channels import Draft, Reply, Wire
 from app.core import build_routes
 from app.domain.errors import InvalidContent
 from app.domain.model import Taken
-from app.domain.outcome import Delivered, Rejected, Unknown
+from app.domain.outcome import Delivered, Rejected, RetryLater, Unknown
 from app.settings import Settings, SettingsError, load_settings
 from tests.channels.conformance.fakes import answer, http_fake
 
@@ -182,3 +182,27 @@ async def test_a_look_at_a_destination_says_in_plain_words_what_is_wrong(
         monkeypatch.delenv("SLACK_OF_TESTS")
         ended, told = await command(tmp_path, capsys, "chat", text)
     assert (ended, "env:SLACK_OF_TESTS leads to nothing" in told["words"]) == (1, True)
+
+
+async def test_a_secret_that_is_rotated_or_taken_away_is_so_for_the_next_attempt(
+    wire: Wire, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    async with http_fake(answer(200, {}), answer(200, {}), answer(200, {})) as fake:
+        hook = {
+            "kind": "webhook",
+            "url": f"http://127.0.0.1:{fake.port}/",
+            "secrets": [f"file:{secret}"],
+        }
+        route = build_routes(settings(chat=hook))["chat"]
+        for text in ("one", "two", "one"):
+            secret.write_text(text)
+            # In a later moment.
+            await asyncio.sleep(0.005)
+            assert isinstance(await route.send(taken(), wire=wire), Delivered)
+        secret.unlink()
+        await asyncio.sleep(0.005)
+        outcome = await route.send(taken(), wire=wire)
+    assert outcome == RetryLater("secret_missing")
+    one, two, again = (request.headers["webhook-signature"] for request in fake.requests)
+    assert one == again != two

@@ -7,6 +7,7 @@ import pytest
 
 from app.wire.client import GuardedClient
 from app.wire.connections import Connection
+from app.wire.deadlines import Deadlines
 from app.wire.exchange import Answered, Cut, NotSent
 from tests.wire.loops import Ask, Run, after_request, against
 from tests.wire.servers import LOOPBACK, OK, Server, Talk, answering, listening, post
@@ -146,7 +147,7 @@ def test_on_a_connection_that_is_over_before_its_request_nothing_is_sent(
     async def main() -> None:
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, sock=ours)
+        _, connection = await loop.create_connection(lambda: Connection(Deadlines()), sock=ours)
         with theirs:
             theirs.settimeout(5)
             theirs.sendall(said)

@@ -10,6 +10,7 @@ import pytest
 
 from app.wire.client import GuardedClient
 from app.wire.connections import Connection
+from app.wire.deadlines import Deadlines
 from app.wire.exchange import Answered
 from tests.wire.loops import Run
 from tests.wire.names import Names
@@ -96,7 +97,7 @@ def test_a_connection_with_a_request_half_sent_is_not_used_again_over_tls(
 
 def test_what_is_said_before_tls_is_no_answer(run: Run) -> None:
     async def main() -> None:
-        connection = Connection()
+        connection = Connection(Deadlines())
         connection.data_received(OK)
         with pytest.raises(ConnectionAbortedError):
             await connection.secure(ssl.create_default_context(), host="crm.example")
