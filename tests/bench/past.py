@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tests.engine.crowds import ID
+
 if TYPE_CHECKING:
     from tests.database import Admin
 
@@ -13,16 +15,10 @@ BATCH_TURNS = 50
 # The youngest ended so long ago.
 DAYS_AGO = 100
 
-# An id as the service mints it: the time in front.
-_ID = """
-    (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
-    || substr(replace(gen_random_uuid()::text, '-', ''), 13))::uuid
-"""
-
 CHUNK = (
     f"""
     create temporary table past as
-    select n, at, {_ID} as turn, {_ID} as inbound, 'p' || n % {CONVERSATIONS} as conversation
+    select n, at, {ID} as turn, {ID} as inbound, 'p' || n % {CONVERSATIONS} as conversation
     from (
         select n, sink.now() - interval '{DAYS_AGO} days' - make_interval(secs => {{turns}} - n) as at
         from generate_series({{first}}, {{last}}) as n
@@ -30,7 +26,7 @@ CHUNK = (
     """,
     f"""
     create temporary table said as
-    select past.*, {_ID} as message, m as position, gen_random_uuid() as attempt_id
+    select past.*, {ID} as message, m as position, gen_random_uuid() as attempt_id
     from past cross join generate_series(0, {MESSAGES_A_TURN} - 1) as m
     """,
     """
