@@ -4,9 +4,11 @@ Each scenario has a database of its own for every extent, and measures the same 
 """
 
 import contextlib
+import os
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # Of the one conversation that is deeper than all others.
 DEEP = 10_000
 DEPTH = 5
+# Places among which keys without order fall, where fewer turns are.
+SCATTERED = 1_000_000
 SIZE = "select pg_database_size(current_database())"
 BUFFERS = "select setting::bigint * 8192 from pg_settings where name = 'shared_buffers'"
 READ = "select blks_read, blks_hit from pg_stat_database where datname = current_database()"
@@ -51,7 +55,13 @@ async def growth(stage: Stage, extent: Extent, figures: Figures) -> None:
                 figures.add(f"disk of a finished turn, of {turns:,}", "bytes", size / turns)
             async with open_lifecycles(url) as lifecycles:
                 costs = await lifecycles.run(seconds=extent.seconds)
+                keys = _scattered_keys(turns)
+                scattered = await lifecycles.run(seconds=extent.seconds, keys=keys)
             costs.tell(figures, f"behind {turns:,} finished turns")
+            each = scattered.us["accept"] / scattered.rows["accept"]
+            figures.add(
+                f"accept of keys without order, behind {turns:,} finished turns", "us", each
+            )
 
 
 async def lanes(stage: Stage, extent: Extent, figures: Figures) -> None:
@@ -118,6 +128,13 @@ async def cold(stage: Stage, extent: Extent, figures: Figures) -> None:
         worn.tell(figures, "old conversations, data larger than buffers")
         known = again.us["accept"] / again.rows["accept"]
         figures.add("accept of a key known for long, data larger than buffers", "us", known)
+
+
+def _scattered_keys(turns: int) -> Iterator[str]:
+    """New ones, each beside another old one in the index, as those of senders that count nothing."""
+    chance, name = random.Random(0), os.urandom(4).hex()
+    for n in count():
+        yield f"past-{chance.randrange(1, max(turns, SCATTERED) + 1)}-{name}-{n}"
 
 
 def _past_keys(turns: int) -> Iterator[str]:

@@ -2,25 +2,23 @@
 
 from typing import TYPE_CHECKING
 
+from tests.engine.crowds import ID
+
 if TYPE_CHECKING:
     from tests.database import Admin
 
 MESSAGES_A_TURN = 3
 CHUNK_TURNS = 50_000
 CONVERSATIONS = 20_000
+# Turns of which a verb was called together.
+BATCH_TURNS = 50
 # The youngest ended so long ago.
 DAYS_AGO = 100
-
-# An id as the service mints it: the time in front.
-_ID = """
-    (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
-    || substr(replace(gen_random_uuid()::text, '-', ''), 13))::uuid
-"""
 
 CHUNK = (
     f"""
     create temporary table past as
-    select n, at, {_ID} as turn, {_ID} as inbound, 'p' || n % {CONVERSATIONS} as conversation
+    select n, at, {ID} as turn, {ID} as inbound, 'p' || n % {CONVERSATIONS} as conversation
     from (
         select n, sink.now() - interval '{DAYS_AGO} days' - make_interval(secs => {{turns}} - n) as at
         from generate_series({{first}}, {{last}}) as n
@@ -28,7 +26,7 @@ CHUNK = (
     """,
     f"""
     create temporary table said as
-    select past.*, {_ID} as message, m as position, gen_random_uuid() as attempt_id
+    select past.*, {ID} as message, m as position, gen_random_uuid() as attempt_id
     from past cross join generate_series(0, {MESSAGES_A_TURN} - 1) as m
     """,
     """
@@ -70,22 +68,39 @@ CHUNK = (
         message, message::text, '{{}}', 'text/plain', convert_to(repeat('y', 200), 'UTF8'), sha256('x'), at
     from said
     """,
-    """
-    insert into sink.event (turn, verb, from_state, to_state, at)
-    select turn, verb, from_state, to_state, at
-    from past
-    cross join (
-        values ('accept', null, 'queued'), ('claim', 'queued', 'processing'), ('seal', 'processing', 'sealed'),
-        ('settle', 'sealed', 'replied')
-    ) as moves (verb, from_state, to_state)
-    """,
-    """
-    insert into sink.event (turn, message, verb, from_state, to_state, attempt_id, at)
-    select turn, message, verb, from_state, to_state, attempt_id, at
-    from said
-    cross join (
-        values ('seal', null, 'pending'), ('take', 'pending', 'sending'), ('settle', 'sending', 'delivered')
-    ) as moves (verb, from_state, to_state)
+    # In the order in which batches of turns would have told them. Rows of one size after rows of another leave the same
+    # gap on every page, into which each later accept would put an event: a page read and written for every one.
+    f"""
+    insert into sink.event (turn, message, verb, from_state, to_state, attempt, attempt_id, detail, at)
+    select turn, message, verb, from_state, to_state, attempt, attempt_id, detail, at
+    from (
+        select
+            n, step, 0 as position, turn, null::uuid as message, verb, from_state, to_state, attempt,
+            null::uuid as attempt_id, detail, at
+        from past
+        cross join (
+            values
+                (1, 'accept', null, 'queued', null, null),
+                (2, 'claim', 'queued', 'processing', 1, '{{{{"agent": "agent"}}}}'::jsonb),
+                (
+                    3, 'seal', 'processing', 'sealed', 1,
+                    jsonb_build_object('payload_hash', 'sha256:' || repeat('0', 64))
+                ),
+                (7, 'settle', 'sealed', 'replied', null, null)
+        ) as moves (step, verb, from_state, to_state, attempt, detail)
+        union all
+        select
+            n, step, position, turn, message, verb, from_state, to_state, attempt,
+            case when attempt > 0 then attempt_id end, detail, at
+        from said
+        cross join (
+            values
+                (4, 'seal', null, 'pending', null, null),
+                (5, 'take', 'pending', 'sending', 1, null),
+                (6, 'settle', 'sending', 'delivered', 1, '{{{{"status": 200, "answer": ""}}}}'::jsonb)
+        ) as moves (step, verb, from_state, to_state, attempt, detail)
+    ) as told
+    order by (n - 1) / {BATCH_TURNS}, step, n, position
     """,
     "drop table past, said",
 )
@@ -143,6 +158,7 @@ async def load_without_indexes(admin: "Admin", *, turns: int) -> None:
 async def load(admin: "Admin", *, turns: int, vacuum: bool = True) -> None:
     """Load so many replied turns with three delivered messages and thirteen events each."""
     await admin.execute("set synchronous_commit = off")
+    await admin.execute("set work_mem = '256MB'")
     for statement in LANES:
         await admin.execute(statement.format(turns=turns))
     for first in range(1, turns + 1, CHUNK_TURNS):

@@ -7,13 +7,26 @@ from app.domain.seal import message_hash
 if TYPE_CHECKING:
     from tests.database import Admin
 
+# An id as the service mints it: the time in front. Of a column `at`.
+ID = """
+    (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
+    || substr(replace(gen_random_uuid()::text, '-', ''), 13))::uuid
+"""
+
+# They came in turn: the first of each conversation, then the second of each, a millisecond after the other.
 _WAITING = (
-    """
+    f"""
     create temporary table crowd as
-    select
-        c, d, gen_random_uuid() as turn, gen_random_uuid() as inbound, 'w' || c as conversation,
-        sink.now() - interval '1 hour' as at
-    from generate_series(0, {conversations} - 1) as c cross join generate_series(1, {depth}) as d
+    select c, d, {ID} as turn, {ID} as inbound, 'w' || c as conversation, at
+    from (
+        select
+            c, d,
+            sink.now() - make_interval(secs => 1 + ({{depth}}::bigint * {{conversations}} - n) / 1000.0) as at
+        from generate_series(1, {{depth}}) as d
+        cross join generate_series(0, {{conversations}} - 1) as c
+        cross join lateral (select (d - 1) * {{conversations}}::bigint + c as n) as numbered
+        order by n
+    ) as arrived
     """,
     """
     insert into sink.lane (queue, conversation, tail, holder)
