@@ -147,7 +147,12 @@ class ClaimDesk:
                 if line.empty:
                     await self._rest(line)
                 line.told.clear()
-                await self._pass(line)
+                try:
+                    await self._pass(line)
+                except BaseException:
+                    # Who serves next looks for what was told to this one.
+                    line.told.set()
+                    raise
                 self._dismiss(line)
         finally:
             line.served = False
@@ -171,16 +176,17 @@ class ClaimDesk:
             seat.looked = True
             if claimed is not None:
                 seat.answer(claimed)
-        given = any(claimed is not None for claimed in answers)
-        if given and not self._marks.is_empty(asked[0].request.queue):
+        queue = asked[0].request.queue
+        if any(seat.gone and not seat.answered for seat in asked):
+            # What was claimed for who has left is free again, and others may have gone over it meanwhile.
+            self._core.wakes.tell(queue_topic(queue))
+        if not self._marks.is_empty(queue):
             line.width, line.empty = SEATS_MAX, False
             return
-        line.width = 1
-        line.empty = given or not any(seat.answered for seat in asked)
-        if line.empty:
-            # There was nothing for anybody who was here before the look.
-            for seat in before:
-                seat.looked = seat.looked or not seat.may_repeat
+        line.width, line.empty = 1, True
+        # There was nothing more for anybody who was here before the look.
+        for seat in before:
+            seat.looked = seat.looked or not seat.may_repeat
 
     def _next(self, line: _Line) -> list[Seat]:
         asked: list[Seat] = []

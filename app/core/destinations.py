@@ -80,7 +80,8 @@ class Route:
     settings: Destination
     channel: AnyChannel
     config: BaseModel
-    _reader: _Reader = field(default_factory=_Reader, repr=False, compare=False)
+    # Of this one alone: another that is made from it may have other pointers.
+    _reader: _Reader = field(default_factory=_Reader, init=False, repr=False, compare=False)
 
     @property
     def policy(self) -> DeliveryPolicy:

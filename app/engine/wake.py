@@ -70,6 +70,8 @@ class Wakes:
         # Until when each other is taken to be there; and until when there may be some who have not answered yet.
         self._others: dict[str, float] = {}
         self._answers_until: float | None = None
+        # Whether something was not told to others: nobody was there, or it was lost with the connection.
+        self._kept_back = False
         # What those who look on hear: of each connection, and of each notification.
         self.on_connected: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
@@ -101,6 +103,7 @@ class Wakes:
         """Wake who waits for any of these topics, here now and elsewhere soon."""
         self.wake_here(*topics)
         if self.alone:
+            self._kept_back = True
             return
         self._untold.update(topics)
         if len(self._untold) > _UNTOLD_MAX:
@@ -147,6 +150,7 @@ class Wakes:
             except Exception as error:  # noqa: BLE001 - whatever a connection dies of, the next one is opened
                 log.warning("wake-ups interrupted", extra={"error": type(error).__name__})
             self._heard_at = self._answers_until = None
+            self._kept_back = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RECONNECT_SECONDS_MAX)
 
@@ -169,6 +173,7 @@ class Wakes:
     async def _exchange(self, connection: "Connection[Record]") -> None:
         began = time.monotonic()
         self._answers_until = began + _ANSWER_SECONDS
+        self._make_up()
         while True:
             for payload in self._payloads():
                 await self._say(connection, payload)
@@ -215,11 +220,16 @@ class Wakes:
         """Another is there. One that is new has not heard of this one, nor of what was told since it listens."""
         now = time.monotonic()
         if self._others.get(sender, now) <= now:
-            if self.alone:
-                self._untold.add(EVERYBODY)
+            self._make_up()
             self._others = {name: until for name, until in self._others.items() if until > now}
             self._something.set()
         self._others[sender] = now + 3 * _ECHO_SECONDS
+
+    def _make_up(self) -> None:
+        """Wake everybody elsewhere, once, where something was kept back from them."""
+        if self._kept_back:
+            self._kept_back = False
+            self._untold.add(EVERYBODY)
 
     def _wake(self, topic: str) -> None:
         topics = list(self._waiting) if topic == EVERYBODY else (topic, ANYTHING)

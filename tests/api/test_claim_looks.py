@@ -174,3 +174,67 @@ async def test_a_seal_wakes_who_waits_where_it_frees_a_lane_and_else_nobody(
         await service.accept("c")
     assert time.monotonic() - began < SOON_SECONDS
     assert looks.given == [1, 1]
+
+
+class Leaver:
+    """A client that may leave."""
+
+    gone = False
+
+
+@pytest.fixture
+def rare(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are heard: the desk polls rarely."""
+    wakes = type(service.core.wakes)
+    monkeypatch.setattr(wakes, "listening", property(lambda _wakes: True))
+
+
+@pytest.mark.usefixtures("rare")
+async def test_what_was_for_who_leaves_is_given_at_once_to_who_came_meanwhile(
+    service: Service, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, leaver = Desk(service), Leaver()
+    seat = desk.desk.seat(wish(1), leaver, wait_seconds=WAIT_SECONDS)
+    second: list[asyncio.Task[list[Claimed]]] = []
+    async with asyncio.timeout(SOON_SECONDS), asyncio.TaskGroup() as group:
+
+        async def leaving(
+            pool: "Pool", requests: Sequence[ClaimRequest], *, still_wanted: Wanted, marks: Marks
+        ) -> list[list[Claimed] | None]:
+            monkeypatch.setattr(desk_module, "claim", looks.claim)
+            second.append(group.create_task(desk.wait(wish(1))))
+            await asyncio.sleep(0.01)
+            leaver.gone = True
+            return await real_claim(pool, requests, still_wanted=still_wanted, marks=marks)
+
+        first = group.create_task(desk.desk.claim(seat))
+        await looks.over()
+        monkeypatch.setattr(desk_module, "claim", leaving)
+        await desk.accept("a")
+    assert first.result() == []
+    assert len(second[0].result()) == 1
+
+
+@pytest.mark.usefixtures("rare")
+async def test_what_was_told_to_who_is_cancelled_is_looked_for_by_who_serves_next(
+    service: Service, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(service)
+    begun = asyncio.Event()
+
+    async def hanging(*_: object, **__: object) -> list[list[Claimed] | None]:
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    async with asyncio.timeout(SOON_SECONDS), asyncio.TaskGroup() as group:
+        first = group.create_task(desk.wait(wish(1)))
+        await looks.over()
+        second = group.create_task(desk.wait(wish(1)))
+        await looks.over()
+        monkeypatch.setattr(desk_module, "claim", hanging)
+        await desk.accept("a")
+        await begun.wait()
+        monkeypatch.setattr(desk_module, "claim", looks.claim)
+        first.cancel()
+    assert len(second.result()) == 1

@@ -206,3 +206,32 @@ async def test_a_secret_that_is_rotated_or_taken_away_is_so_for_the_next_attempt
     assert outcome == RetryLater("secret_missing")
     one, two, again = (request.headers["webhook-signature"] for request in fake.requests)
     assert one == again != two
+
+
+async def test_who_is_made_from_another_in_the_same_moment_reads_secrets_of_his_own(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+    loop = asyncio.get_running_loop()
+    async with http_fake(answer(200, {}), answer(200, {})) as fake:
+        hooks = {
+            name: {
+                "kind": "webhook",
+                "url": f"http://127.0.0.1:{fake.port}/",
+                "secrets": [f"file:{tmp_path / name}"],
+            }
+            for name in ("one", "two")
+        }
+        routes = build_routes(settings(**hooks))
+        made = replace(routes["one"], config=routes["two"].config)
+        now = loop.time()
+        for route in (routes["one"], made):
+            with monkeypatch.context() as still:
+                still.setattr(loop, "time", lambda: now)
+                sending = route.send(taken(), wire=wire)
+                task = asyncio.Task(sending, loop=loop)
+                await asyncio.sleep(0)
+            await task
+    one, two = (request.headers["webhook-signature"] for request in fake.requests)
+    assert one != two

@@ -133,6 +133,10 @@ async def test_who_is_alone_tells_nobody_and_whoever_comes_is_heard_of_and_told(
         with there.waiting("b") as theirs:
             here.tell("b")
             await heard(theirs)
+            # Perhaps by the first of them, which not all hear at once.
+            async with asyncio.timeout(5):
+                while "b" not in topics:
+                    await asyncio.sleep(0.005)
         assert topics == [EVERYBODY, "b"]
         running.pop().cancel()
         await until_alone(here)
@@ -151,5 +155,40 @@ async def test_those_who_are_there_answer_somebody_new(database_url: str) -> Non
         await asyncio.sleep(2 * module._ANSWER_SECONDS)  # noqa: SLF001 - by then they have answered
         assert not here.alone
         assert not there.alone
+        for one in running:
+            one.cancel()
+
+
+async def cut(database_url: str) -> None:
+    """End the connections of all who listen."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'sinksweep wake' and datname = current_database()"
+        )
+    finally:
+        await connection.close()
+
+
+async def test_what_was_kept_back_while_the_connection_was_dead_is_made_up_for(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", ECHO_SECONDS)
+    monkeypatch.setattr(module, "_ECHO_SECONDS", 20 * ECHO_SECONDS)
+    here, there = Wakes(options_for(database_url)), Wakes(options_for(database_url))
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(here.run())]
+        await until_alone(here)
+        # Until its next echo it does not know that nobody hears it. Then the other is heard before it is alone again.
+        await cut(database_url)
+        monkeypatch.setattr(module, "_ANSWER_SECONDS", 5.0)
+        running.append(group.create_task(there.run()))
+        async with asyncio.timeout(5):
+            while not there.listening:
+                await asyncio.sleep(0.005)
+        with there.waiting("a") as theirs:
+            here.tell("a")
+            await heard(theirs)
         for one in running:
             one.cancel()
